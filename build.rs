@@ -1,0 +1,3 @@
+//! The generator of `cupti-sys`'s bindings; idle unless the feature `bindgen` is on.
+
+fn main() {}

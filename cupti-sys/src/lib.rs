@@ -1,0 +1,1 @@
+//! Generated CUPTI bindings, record layouts and a loader.
