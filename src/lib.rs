@@ -1,1 +1,11 @@
 //! In-process CUPTI profiler.
+#![allow(dead_code, unused_imports)] // until the rooms are joined
+
+mod channel;
+mod error;
+mod range;
+mod record;
+mod table;
+mod units;
+
+pub use error::{Error, ErrorKind, Result};

@@ -1,0 +1,143 @@
+//! The crate's error: what failed, which call, its code by name, and what to do next.
+
+use std::fmt;
+
+/// The result of a fallible call of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What went wrong, in the words of somebody who profiles a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The CUDA driver library is not installed, or it could not be initialised.
+    NoDriver,
+    /// The driver is there but sees no GPU.
+    NoDevice,
+    /// No usable CUPTI library was found; the message lists every path that was tried.
+    CuptiNotFound,
+    /// The CUPTI library in use is older than what the request needs.
+    CuptiTooOld,
+    /// Another profiler holds CUPTI's only subscription in this process.
+    Busy,
+    /// A session of this crate already runs in this process.
+    AlreadyRunning,
+    /// The driver or CUPTI refused for want of permission.
+    PermissionDenied,
+    /// A CUPTI or driver call failed in a way that has no kind of its own.
+    Call,
+    /// A call did not come back within its limit.
+    Timeout,
+    /// The configuration contradicts itself or names something that does not exist.
+    Config,
+    /// The output exists already and overwriting was not asked for.
+    OutputExists,
+    /// Reading or writing a file failed.
+    Io,
+    /// A file is not what it should be: foreign, truncated, damaged, or of a newer schema.
+    Format,
+}
+
+impl ErrorKind {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::NoDriver => "no CUDA driver",
+            Self::NoDevice => "no GPU",
+            Self::CuptiNotFound => "CUPTI not found",
+            Self::CuptiTooOld => "CUPTI too old",
+            Self::Busy => "another profiler is active",
+            Self::AlreadyRunning => "a session already runs",
+            Self::PermissionDenied => "permission denied",
+            Self::Call => "call failed",
+            Self::Timeout => "timed out",
+            Self::Config => "invalid configuration",
+            Self::OutputExists => "output exists",
+            Self::Io => "input or output failed",
+            Self::Format => "unreadable file",
+        }
+    }
+}
+
+/// An error with its kind, the C call and code behind it if there was one, and a hint what to do.
+///
+/// Printing it needs no library call: names of codes are the crate's own.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Error {
+    /// The kind, for matching.
+    pub kind: ErrorKind,
+    /// What failed, as a sentence part.
+    pub what: String,
+    /// The C function that failed, if one did.
+    pub call: Option<&'static str>,
+    /// The code that it returned, if it returned one.
+    pub code: Option<i32>,
+    /// What to do next.
+    pub hint: Option<String>,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl Error {
+    /// An error of this kind; `what` says what failed.
+    #[must_use]
+    pub fn new(kind: ErrorKind, what: impl Into<String>) -> Self {
+        Self { kind, what: what.into(), call: None, code: None, hint: None, source: None }
+    }
+
+    /// Adds what to do next.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Adds the C call and the code that it returned.
+    #[must_use]
+    pub fn with_call(mut self, call: &'static str, code: i32) -> Self {
+        self.call = Some(call);
+        self.code = Some(code);
+        self
+    }
+
+    /// Adds the error that caused this one.
+    #[must_use]
+    pub fn with_source(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        self.source = Some(source.into());
+        self
+    }
+
+    /// An input or output error on a path.
+    #[must_use]
+    pub fn io(what: &str, path: &std::path::Path, source: std::io::Error) -> Self {
+        Self::new(ErrorKind::Io, format!("{what} {}", path.display())).with_source(source)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.kind.as_str(), self.what)?;
+        if let Some(call) = self.call {
+            write!(f, " ({call}")?;
+            if let Some(code) = self.code {
+                let name = if call.starts_with("cupti") { cupti_sys::result::name(code) } else { None };
+                match name {
+                    Some(name) => write!(f, " returned {code}, {name}")?,
+                    None => write!(f, " returned {code}")?,
+                }
+            }
+            f.write_str(")")?;
+        }
+        if let Some(source) = &self.source {
+            write!(f, ": {source}")?;
+        }
+        if let Some(hint) = &self.hint {
+            write!(f, "\n  {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}

@@ -1,0 +1,1 @@
+//! Ranges: registry, thread stacks, process sets, NVTX, guards.

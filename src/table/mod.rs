@@ -1,0 +1,3 @@
+//! Arrow schemas, batches, Parquet parts, and the reader.
+
+pub(crate) mod rows;
