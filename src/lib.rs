@@ -1,7 +1,10 @@
 //! In-process CUPTI profiler.
 #![allow(dead_code, unused_imports)] // until the rooms are joined
 
+mod attribute;
+mod buffer;
 mod channel;
+mod driver;
 mod error;
 mod range;
 mod record;
