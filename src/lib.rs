@@ -11,4 +11,12 @@ mod record;
 mod table;
 mod units;
 
+pub use channel::{Arg, ArgValue};
 pub use error::{Error, ErrorKind, Result};
+pub use range::{Entered, ProcessRange, Range, RangeHandle, in_range, process_range};
+
+/// For the crate's macros.
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::range::is_recording;
+}
