@@ -38,6 +38,7 @@ pub(crate) struct Counts {
 /// What is known about the launch behind one record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Link {
+    pub correlation: CorrelationId,
     pub attribution: Attribution,
     pub range: Option<RangeId>,
     pub path: Option<Arc<str>>,
@@ -136,11 +137,14 @@ impl Attributor {
         }
     }
 
-    /// A range ends. `epoch` is the number that this took if the range is process-wide.
-    pub fn end(&mut self, range: RangeId, epoch: ProcessEpoch, end_ns: i64) {
-        if self.ranges.end(range, end_ns) == Some(RangeKind::Process) {
+    /// A range ends; `epoch` is the number that this took if the range is process-wide.
+    pub fn end(&mut self, range: RangeId, epoch: Option<ProcessEpoch>, end_ns: i64) {
+        if let Some(epoch) = epoch {
+            self.ranges.end_process(range, end_ns);
             self.sets.change(epoch, sets::Change::Closed(range));
             self.apply_holds();
+        } else {
+            self.ranges.end(range, end_ns);
         }
     }
 
@@ -155,8 +159,16 @@ impl Attributor {
 
     /// The launch behind a record.
     pub fn resolve(&mut self, origin: Origin) -> Link {
-        let unknown =
-            |attribution| Link { attribution, range: None, path: None, set: None, thread: None, time: None };
+        let correlation = origin.correlation;
+        let unknown = |attribution| Link {
+            correlation,
+            attribution,
+            range: None,
+            path: None,
+            set: None,
+            thread: None,
+            time: None,
+        };
         if origin.device_launched {
             return unknown(Attribution::DeviceLaunched);
         }
@@ -175,6 +187,7 @@ impl Attributor {
             None => Attribution::NoRange,
         };
         Link {
+            correlation,
             attribution,
             range: site.range,
             path,
@@ -191,8 +204,8 @@ impl Attributor {
     }
 
     /// Adds one record's work to the ranges of its launch, and notes that the launch has led to a record.
-    pub fn account(&mut self, correlation: CorrelationId, work: Totals) {
-        let Found::Site(site) = self.sites.find(correlation) else { return };
+    pub fn account(&mut self, link: &Link, work: Totals) {
+        let Found::Site(site) = self.sites.find(link.correlation) else { return };
         let first = !site.seen;
         site.seen = true;
         let site = *site;

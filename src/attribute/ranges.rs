@@ -153,20 +153,20 @@ impl Ranges {
         Some(self.states.entry(range).or_default())
     }
 
-    /// Returns the kind of the range, if its beginning was seen and this is its first end.
-    pub fn end(&mut self, range: RangeId, end_ns: i64) -> Option<RangeKind> {
-        let state = self.state_or_placeholder(range)?;
-        if state.end_ns.is_some() {
-            return None;
+    /// A range of a thread's stack ends.
+    pub fn end(&mut self, range: RangeId, end_ns: i64) {
+        self.end_process(range, end_ns);
+        self.settle(range);
+    }
+
+    /// A process-wide range ends; the sets that it is in still hold it.
+    pub fn end_process(&mut self, range: RangeId, end_ns: i64) {
+        let Some(state) = self.state_or_placeholder(range) else { return };
+        if state.end_ns.is_none() {
+            state.end_ns = Some(end_ns);
+            self.ended.push_back(range);
+            self.relieve();
         }
-        state.end_ns = Some(end_ns);
-        let kind = state.begun.as_ref().map(|begin| begin.kind);
-        if kind != Some(RangeKind::Process) {
-            self.settle(range);
-        }
-        self.ended.push_back(range);
-        self.relieve();
-        kind
     }
 
     /// The names of the range and of all ranges around it, outermost first, joined by `/`. Without those around it

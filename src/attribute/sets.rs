@@ -130,12 +130,17 @@ impl Sets {
         let Some((epoch, change)) = self.waiting.pop_first() else { return };
         self.events_lost += u64::from(epoch.0 - self.current.0 - 1);
         let mut members = self.members(self.current).to_vec();
+        let was_open = |range| members.contains(&range);
+        let closed = match change {
+            Change::Closed(range) if was_open(range) => Some(range),
+            _ => None, // a range that was closed twice is not released twice
+        };
         match change {
             Change::Opened(range) => members.push(range),
             Change::Closed(range) => members.retain(|member| *member != range),
         }
         self.holds.extend(members.iter().map(|range| Hold::Take(*range)));
-        if let Change::Closed(range) = change {
+        if let Some(range) = closed {
             self.holds.push(Hold::Release(range)); // the hold of the range's being open
         }
         let pending = self.early.remove(&epoch).unwrap_or(0);

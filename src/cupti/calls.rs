@@ -147,9 +147,23 @@ launching_calls! {
         CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz;
 }
 
-/// What the call with this id can lead to; one record for ids that are not in the table.
-pub(crate) fn leads(cbid: u32) -> Leads {
-    LAUNCHING.iter().find(|(known, _)| known.0 == cbid).map_or(Leads::ToOne, |(_, leads)| *leads)
+/// [`LAUNCHING`] for look-up by id.
+pub(crate) struct LeadsTable(Vec<Leads>);
+
+impl LeadsTable {
+    pub fn new() -> Self {
+        let highest = LAUNCHING.iter().map(|(cbid, _)| cbid.0).max().unwrap_or(0);
+        let mut table = vec![Leads::ToOne; highest as usize + 1];
+        for (cbid, leads) in LAUNCHING {
+            table[cbid.0 as usize] = *leads;
+        }
+        Self(table)
+    }
+
+    /// What the call with this id can lead to; one record for ids that are not in the table.
+    pub fn of(&self, cbid: u32) -> Leads {
+        self.0.get(cbid as usize).copied().unwrap_or(Leads::ToOne)
+    }
 }
 
 #[cfg(test)]
@@ -161,8 +175,10 @@ mod tests {
         assert_eq!(Cbid::CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel.0, 307);
         assert_eq!(Cbid::CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz.0, 442);
         assert_eq!(Cbid::CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx.0, 652);
-        assert_eq!(leads(514), Leads::ToGraph);
-        assert_eq!(leads(307), Leads::ToOne);
+        let table = LeadsTable::new();
+        assert_eq!(table.of(514), Leads::ToGraph);
+        assert_eq!(table.of(307), Leads::ToOne);
+        assert_eq!(table.of(u32::MAX), Leads::ToOne);
     }
 
     #[test]

@@ -157,7 +157,7 @@ pub(super) fn start_process(session: Session, description: &Description<'_>) -> 
 
 /// Ends a process-wide range of the running session and logs it.
 pub(super) fn end_process(session: Session, range: RangeId) {
-    log(session, &Event::End { range, epoch: ids::next_epoch(), time: Nanos::now() });
+    log(session, &Event::End { range, epoch: Some(ids::next_epoch()), time: Nanos::now() });
 }
 
 /// An open process-wide range; it ends when this is dropped, on whichever thread. Made by [`process_range`].

@@ -87,7 +87,7 @@ fn begin_own(session: Session, description: &Description<'_>) -> Option<guard::I
 /// Logs the end of a range that has left the stack.
 #[inline]
 fn end_on_stack(session: Session, range: RangeId) {
-    log(session, &Event::End { range, epoch: ids::epoch(), time: Nanos::now() });
+    log(session, &Event::End { range, epoch: None, time: Nanos::now() });
 }
 
 /// Runs a closure inside a range of this thread.
