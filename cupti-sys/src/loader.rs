@@ -47,7 +47,10 @@ pub struct LoadOptions {
     /// The driver's CUDA major version (13 of `cuDriverGetVersion`'s 13000). A library of this version is preferred, and
     /// a newer one is passed over, unless it was named or is in the process already.
     pub max_major: Option<u32>,
-    /// Whether to load the libraries that the counter interfaces need. On by default; tracing alone does without.
+    /// Whether to load the libraries that the counter interfaces need along with it. On by default.
+    ///
+    /// Tracing alone does without, and loading them is what loading costs: 1.5 ms without them, 125 to 155 ms with them
+    /// (CUPTI 12.9 and 13.5 from a warm page cache on two cores of a server). [`Cupti::load_companions`] loads them later.
     pub companions: bool,
 }
 
@@ -120,10 +123,10 @@ impl Cupti {
 
     fn open(candidate: &Candidate, options: &LoadOptions) -> Result<Self, Reason> {
         // A bare name has no folder; its companions follow below, once the linker has said where it found it.
-        let folder = candidate.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let has_folder = candidate.source != Source::Linker;
         let mut companions = Vec::new();
-        if let Some(folder) = folder.filter(|_| options.companions) {
-            companions = COMPANIONS.map(|name| companion(folder, name)).into();
+        if options.companions && has_folder {
+            companions = companions_of(&candidate.path);
         }
 
         let library = open_for_ever(&candidate.path).map_err(Reason::NotOpened)?;
@@ -133,10 +136,10 @@ impl Cupti {
         }
 
         let mut path = candidate.path.clone();
-        if candidate.source == Source::Linker {
+        if !has_folder {
             path = mapped_path(&path).unwrap_or(path);
-            if let Some(folder) = path.parent().filter(|_| options.companions) {
-                companions = COMPANIONS.map(|name| companion(folder, name)).into();
+            if options.companions {
+                companions = companions_of(&path);
             }
         }
         let major = candidate.major.or_else(|| search::major_of(&path));
@@ -166,6 +169,14 @@ impl Cupti {
     /// The libraries that counters need, with how loading them went. Empty if they were not asked for.
     pub fn companions(&self) -> &[Companion] {
         &self.companions
+    }
+
+    /// Loads the libraries that counters need, if [`LoadOptions::companions`] did not; harmless if it did.
+    ///
+    /// Without them the host functions answer `CUPTI_ERROR_NOT_INITIALIZED`. They work from then on, also if one has
+    /// been called before (seen with CUPTI 12.9 and 13.0).
+    pub fn load_companions(&self) -> Vec<Companion> {
+        companions_of(&self.path)
     }
 
     /// What was passed over before this library was taken.
@@ -202,13 +213,19 @@ impl fmt::Debug for Cupti {
     }
 }
 
-/// Loads a companion from this folder. libcupti finds it later by its bare name, since the linker compares names with
-/// those of the libraries already loaded.
-fn companion(folder: &Path, name: &'static str) -> Companion {
-    let path = folder.join(name);
-    let failure =
-        if path.exists() { open_for_ever(&path).err().map(Reason::NotOpened) } else { Some(Reason::Absent) };
-    Companion { name, failure }
+/// Loads the companions of this libcupti from its folder. libcupti finds them later by their bare names, since the linker
+/// compares names with those of the libraries already loaded.
+fn companions_of(libcupti: &Path) -> Vec<Companion> {
+    let load = |name| {
+        let path = libcupti.with_file_name(name);
+        let failure = if path.exists() {
+            open_for_ever(&path).err().map(Reason::NotOpened)
+        } else {
+            Some(Reason::Absent)
+        };
+        Companion { name, failure }
+    };
+    COMPANIONS.map(load).into()
 }
 
 /// Opens a library and never closes it; the error is in the linker's words.

@@ -1,13 +1,19 @@
 //! The function table against real libraries, each loaded in a process of its own. Needs no GPU and no driver.
 //!
 //! `CUPROF_TEST_CUPTI_DIRS` names their folders, separated by ':', for example those of unpacked wheels.
+#![expect(unsafe_code, reason = "calls a function of the table")]
 
 use std::env;
 use std::error::Error;
+use std::mem::MaybeUninit;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
 
+use cupti_sys::bindings::{
+    CUpti_Profiler_Host_GetSupportedChips_Params, CUpti_Profiler_Host_GetSupportedChips_Params_STRUCT_SIZE,
+    CUptiResult,
+};
 use cupti_sys::{Cupti, LibraryVersion, LoadOptions, Release, Symbols};
 
 const DIRS: &str = "CUPROF_TEST_CUPTI_DIRS";
@@ -59,6 +65,13 @@ fn check(folder: PathBuf) -> Result<String, Box<dyn Error>> {
         Symbols::ALL.len(),
     );
 
+    // Without a driver the older libraries answer this much: the sizes, the table and the companions work together.
+    if version.is_ok() {
+        if let Some(chips) = supported_chips(&cupti) {
+            assert!(chips.as_ref().is_ok_and(|chips| *chips > 10), "{chips:?}");
+        }
+    }
+
     // A library that does not tell its version (13.4 and newer without a driver) has everything, or is newer still.
     let version = version.unwrap_or(LibraryVersion::HEADERS);
     let (_, release) = version.releases().ok_or("a number that no release reports")?;
@@ -69,4 +82,16 @@ fn check(folder: PathBuf) -> Result<String, Box<dyn Error>> {
         assert!(present == (info.since <= release) || may_be_early, "{version}: {} is {present}", info.name);
     }
     Ok(line)
+}
+
+/// How many chips the library can plan metrics for; `None` for a library without the host functions.
+fn supported_chips(cupti: &Cupti) -> Option<Result<usize, String>> {
+    let function = cupti.symbols().cuptiProfilerHostGetSupportedChips?;
+    let params = MaybeUninit::<CUpti_Profiler_Host_GetSupportedChips_Params>::zeroed();
+    // SAFETY: all its fields are numbers and raw pointers, for which zero is a value.
+    let mut params = unsafe { params.assume_init() };
+    params.structSize = CUpti_Profiler_Host_GetSupportedChips_Params_STRUCT_SIZE;
+    // SAFETY: the header asks for a struct of the size that it tells, with a NULL `pPriv`; it is only written to.
+    let result = unsafe { function(&raw mut params) };
+    Some(if result == CUptiResult::CUPTI_SUCCESS { Ok(params.numChips) } else { Err(format!("{result:?}")) })
 }
