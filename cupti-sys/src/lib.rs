@@ -16,10 +16,12 @@
 pub mod bindings;
 pub mod kind;
 pub mod layout;
+pub mod loader;
 pub mod params;
 pub mod result;
 pub mod symbols;
 pub mod version;
 
+pub use loader::{Cupti, LoadError, LoadOptions};
 pub use symbols::{SymbolInfo, Symbols};
 pub use version::{LibraryVersion, Release};
