@@ -66,10 +66,10 @@ fn check(folder: PathBuf) -> Result<String, Box<dyn Error>> {
     );
 
     // Without a driver the older libraries answer this much: the sizes, the table and the companions work together.
-    if version.is_ok() {
-        if let Some(chips) = supported_chips(&cupti) {
-            assert!(chips.as_ref().is_ok_and(|chips| *chips > 10), "{chips:?}");
-        }
+    if version.is_ok()
+        && let Some(chips) = supported_chips(&cupti)
+    {
+        assert!(chips.as_ref().is_ok_and(|chips| *chips > 10), "{chips:?}");
     }
 
     // A library that does not tell its version (13.4 and newer without a driver) has everything, or is newer still.
