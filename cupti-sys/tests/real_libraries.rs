@@ -11,10 +11,10 @@ use std::process::Command;
 use std::time::Instant;
 
 use cupti_sys::bindings::{
-    CUpti_Profiler_Host_GetSupportedChips_Params, CUpti_Profiler_Host_GetSupportedChips_Params_STRUCT_SIZE,
-    CUptiResult,
+    CUpti_ActivityKind, CUpti_Profiler_Host_GetSupportedChips_Params,
+    CUpti_Profiler_Host_GetSupportedChips_Params_STRUCT_SIZE, CUptiResult,
 };
-use cupti_sys::{Cupti, LibraryVersion, LoadOptions, Release, Symbols};
+use cupti_sys::{Cupti, LibraryVersion, LoadOptions, Release, Symbols, layout};
 
 const DIRS: &str = "CUPROF_TEST_CUPTI_DIRS";
 const CHILD: &str = "CUPROF_TEST_CUPTI_CHILD";
@@ -72,6 +72,13 @@ fn check(folder: PathBuf) -> Result<String, Box<dyn Error>> {
         assert!(chips.as_ref().is_ok_and(|chips| *chips > 10), "{chips:?}");
     }
 
+    for kind in 0..100 {
+        let (Ok(version), Some(told)) = (version, told_size(&cupti, kind)) else { continue };
+        if let Some(size) = layout::record_size(kind, version) {
+            assert_eq!(size as usize, told, "kind {kind} of {version}");
+        }
+    }
+
     // A library that does not tell its version (13.4 and newer without a driver) has everything, or is newer still.
     let version = version.unwrap_or(LibraryVersion::HEADERS);
     let (_, release) = version.releases().ok_or("a number that no release reports")?;
@@ -82,6 +89,15 @@ fn check(folder: PathBuf) -> Result<String, Box<dyn Error>> {
         assert!(present == (info.since <= release) || may_be_early, "{version}: {} is {present}", info.name);
     }
     Ok(line)
+}
+
+/// The size of the records of a kind, as the library tells it; `None` if it does not.
+fn told_size(cupti: &Cupti, kind: u32) -> Option<usize> {
+    let function = cupti.symbols().cuptiActivityGetStructSize?;
+    let mut size = 0;
+    // SAFETY: the header allows every kind and asks for a pointer to a number that can be written.
+    let result = unsafe { function(CUpti_ActivityKind(kind), 0, &raw mut size) };
+    (result == CUptiResult::CUPTI_SUCCESS).then_some(size)
 }
 
 /// How many chips the library can plan metrics for; `None` for a library without the host functions.
