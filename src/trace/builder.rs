@@ -182,7 +182,8 @@ impl Builder {
 
     fn validate(&self) -> Result<()> {
         let out_of_range = |field: &str, value: String, range: &str| {
-            Err(Error::new(ErrorKind::Config, format!("{field} is {value}")).with_hint(format!("it must be {range}")))
+            Err(Error::new(ErrorKind::Config, format!("{field} is {value}"))
+                .with_hint(format!("it must be {range}")))
         };
         if self.max_rows_per_part == 0 {
             return out_of_range("max_rows_per_part", "0".into(), "at least 1");

@@ -9,9 +9,7 @@ mod replay;
 mod session;
 mod worker;
 
-pub use builder::{
-    Builder, DEFAULT_DEVICE_BUFFERS, DEFAULT_FINISH_TIMEOUT, DEFAULT_FLUSH_PERIOD,
-};
+pub use builder::{Builder, DEFAULT_DEVICE_BUFFERS, DEFAULT_FINISH_TIMEOUT, DEFAULT_FLUSH_PERIOD};
 pub use profile::{FinishError, Profile};
 pub use profiler::Profiler;
 pub use replay::Replay;

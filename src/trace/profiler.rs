@@ -17,9 +17,9 @@ use crate::channel;
 use crate::cupti;
 use crate::error::{Error, ErrorKind, Result};
 use crate::losses::Cause;
-use crate::range;
+use crate::range::{self, nvtx, nvtx::env::Injection};
 use crate::record::Decoder;
-use crate::units::Nanos;
+use crate::units::{Nanos, ThreadId};
 
 /// A running session: every kernel, copy and fill of this process is recorded until [`finish`](Profiler::finish).
 ///
@@ -42,7 +42,7 @@ struct Running {
     worker: JoinHandle<Ended>,
     tracing: Tracing,
     libraries: Libraries,
-    nvtx_injection: Option<range::InjectionVariable>,
+    nvtx_injection: Option<Injection>,
     finish_timeout: Duration,
     process: u32,
     slot: Slot,
@@ -58,8 +58,11 @@ impl Slot {
         // ATOMICS: Acquire pairs with the Release in `drop`, so that the earlier session's teardown is visible.
         match SLOT_TAKEN.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed) {
             Ok(_) => Ok(Self),
-            Err(_) => Err(Error::new(ErrorKind::AlreadyRunning, "one profiling session can run in a process at a time")
-                .with_hint("finish the running session first; an earlier one whose end timed out still counts")),
+            Err(_) => Err(Error::new(
+                ErrorKind::AlreadyRunning,
+                "one profiling session can run in a process at a time",
+            )
+            .with_hint("finish the running session first; an earlier one whose end timed out still counts")),
         }
     }
 }
@@ -93,16 +96,21 @@ impl Profiler {
     pub(super) fn start(builder: Builder) -> Result<Self> {
         let slot = Slot::take()?;
         let libraries = Libraries::get(builder.cupti_path.as_deref())?;
-        range::link_nvtx_handler();
+        nvtx::keep();
         let time = Nanos::now();
         let start = Start { version: libraries.version, time, epoch: range::epoch() };
         let facts = facts(&libraries, time);
         let output = Output::new(builder.output.as_deref(), builder.writer_options(facts.clone()))?;
-        let recording = builder.recording.as_deref().map(|path| Writer::create(path, builder.overwrite)).transpose()?;
-        let mut recording = recording.map(|writer| Recording { writer, decoder: Decoder::new(start.version) });
+        let recording =
+            builder.recording.as_deref().map(|path| Writer::create(path, builder.overwrite)).transpose()?;
+        let mut recording =
+            recording.map(|writer| Recording { writer, decoder: Decoder::new(start.version) });
         let mut pipeline = Pipeline::new(start, output);
+        let named = nvtx::known_names();
+        pipeline.events(ThreadId(0), &named);
         if let Some(Recording { writer, .. }) = &mut recording {
             writer.write(&Frame::Start { cupti_version: start.version.api(), time, epoch: start.epoch.0 });
+            writer.write(&Frame::Events { thread: ThreadId(0), name: None, bytes: named });
         }
         for (key, value) in facts {
             if let Some(Recording { writer, .. }) = &mut recording {
@@ -121,12 +129,13 @@ impl Profiler {
         let worker = std::thread::Builder::new()
             .name("cuprof-worker".into())
             .spawn(move || worker.run(&controls))
-            .map_err(|source| Error::new(ErrorKind::Io, "cannot start the worker thread").with_source(source))?;
+            .map_err(|source| {
+                Error::new(ErrorKind::Io, "cannot start the worker thread").with_source(source)
+            })?;
         channel::begin_session(worker.thread().clone());
 
-        let nvtx_injection =
-            builder.nvtx_libraries.then(|| range::InjectionVariable::set(libraries.loaded.path()));
-        match Tracing::start(libraries, &builder, nvtx_injection.is_some()) {
+        let nvtx_injection = builder.nvtx_libraries.then(|| Injection::set(libraries.loaded.path()));
+        match Tracing::start(libraries, &builder, nvtx_injection.as_ref()) {
             Ok(tracing) => {
                 let running = Running {
                     control,
@@ -162,8 +171,7 @@ impl Profiler {
         let (cupti, timeout) = (running.libraries.cupti, running.finish_timeout);
         within(timeout, "cuprof-flush", move || {
             if cupti::seen_nothing() { Ok(()) } else { cupti.flush_all(false) }
-        })?
-        .map_or(Ok(()), Err)?;
+        })??;
         let (done, wait) = mpsc::channel();
         let gone = || Error::new(ErrorKind::Call, "the worker thread has ended");
         running.control.send(Control::Flush(done)).map_err(|_| gone())?;
@@ -236,7 +244,8 @@ impl Running {
         let ended = worker.join();
         cupti::end_session();
         let Ok(ended) = ended else {
-            let error = Error::new(ErrorKind::Call, "the worker thread panicked; finished parts are complete");
+            let error =
+                Error::new(ErrorKind::Call, "the worker thread panicked; finished parts are complete");
             return Err(FinishError { error, profile: Box::new(Profile::empty()) });
         };
         Profile::from_ended(ended, timeout)
@@ -249,7 +258,8 @@ impl Profile {
         let Ended { closed, tally, recording_error } = ended;
         let mut report = closed.report;
         let error = timeout.or_else(|| report.first_error.take()).or(recording_error);
-        let profile = Self { summary: closed.summary, losses: closed.losses, tally, dataset: closed.dataset, report };
+        let profile =
+            Self { summary: closed.summary, losses: closed.losses, tally, dataset: closed.dataset, report };
         match error {
             Some(error) => Err(FinishError { error, profile: Box::new(profile) }),
             None => Ok(profile),

@@ -98,14 +98,16 @@ impl Replay {
         let Some(Frame::Start { cupti_version, time, epoch }) = self.reader.next()? else {
             return Err(self.cut_off());
         };
-        let start = Start { version: LibraryVersion::from_api(cupti_version), time, epoch: ProcessEpoch(epoch) };
+        let start =
+            Start { version: LibraryVersion::from_api(cupti_version), time, epoch: ProcessEpoch(epoch) };
         let replayed = self.recording.file_name().unwrap_or_default().to_string_lossy().into_owned();
         Ok((start, vec![("replay.recording".to_owned(), replayed)]))
     }
 
     fn cut_off(&self) -> Error {
-        Error::new(ErrorKind::Format, format!("{} is cut off", self.recording.display()))
-            .with_hint("the recording program ended before its session did; what came before is in the profile")
+        Error::new(ErrorKind::Format, format!("{} is cut off", self.recording.display())).with_hint(
+            "the recording program ended before its session did; what came before is in the profile",
+        )
     }
 }
 

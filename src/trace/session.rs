@@ -13,6 +13,7 @@ use crate::cupti::{self, CONTEXTS, Cupti, Subscriber, calls};
 use crate::driver::Driver;
 use crate::error::{Error, ErrorKind, Result};
 use crate::losses::Cause;
+use crate::range::nvtx::{self, env::Injection};
 
 /// Before this version, switching kernel records off can hang for ever (CUPTI's release notes of 13.0 Update 1), so
 /// the kind stays on; its buffers are then recycled unread.
@@ -52,7 +53,9 @@ impl Libraries {
         };
         if let Some(path) = path.filter(|path| !loaded.path().starts_with(path)) {
             let what = format!("{} was asked for, but {} is loaded", path.display(), loaded.path().display());
-            return Err(Error::new(ErrorKind::Config, what).with_hint("choose the library in the first session"));
+            return Err(
+                Error::new(ErrorKind::Config, what).with_hint("choose the library in the first session")
+            );
         }
         let cupti = Cupti::new(loaded.symbols());
         let version = cupti.version()?;
@@ -75,29 +78,46 @@ pub(super) struct Tracing {
 
 impl Tracing {
     /// Switches everything on. On failure, dropping the half-made value switches everything off again.
-    pub fn start(libraries: Libraries, builder: &Builder) -> Result<Self> {
+    pub fn start(libraries: Libraries, builder: &Builder, nvtx: Option<&Injection>) -> Result<Self> {
         let mut tracing = Self { libraries, subscriber: None, kinds: Vec::new(), facts: Vec::new() };
         let cupti = libraries.cupti;
         // First of all: if somebody else holds CUPTI, nothing of theirs may be touched.
         let subscriber = cupti.subscribe().map_err(name_the_holder)?;
-        let subscriber = tracing.subscriber.insert(subscriber);
         for (cbid, _) in calls::LAUNCHING {
             // An older library does not know the newest calls, and says so.
             let driver = c::CUpti_CallbackDomain::CUPTI_CB_DOMAIN_DRIVER_API;
-            let _unknown_to_older = cupti.enable_callback(subscriber, driver, cbid.0);
+            let _unknown_to_older = cupti.enable_callback(&subscriber, driver, cbid.0);
         }
         let wanted = [
-            (c::CUpti_CallbackDomain::CUPTI_CB_DOMAIN_RESOURCE, c::CUpti_CallbackIdResource::CUPTI_CBID_RESOURCE_CONTEXT_CREATED.0),
+            (
+                c::CUpti_CallbackDomain::CUPTI_CB_DOMAIN_RESOURCE,
+                c::CUpti_CallbackIdResource::CUPTI_CBID_RESOURCE_CONTEXT_CREATED.0,
+            ),
             (
                 c::CUpti_CallbackDomain::CUPTI_CB_DOMAIN_RESOURCE,
                 c::CUpti_CallbackIdResource::CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING.0,
             ),
-            (c::CUpti_CallbackDomain::CUPTI_CB_DOMAIN_STATE, c::CUpti_CallbackIdState::CUPTI_CBID_STATE_FATAL_ERROR.0),
+            (
+                c::CUpti_CallbackDomain::CUPTI_CB_DOMAIN_STATE,
+                c::CUpti_CallbackIdState::CUPTI_CBID_STATE_FATAL_ERROR.0,
+            ),
         ];
         for (domain, cbid) in wanted {
-            let outcome = cupti.enable_callback(subscriber, domain, cbid);
-            tracing.optional("cuptiEnableCallback", outcome);
+            tracing.optional("cuptiEnableCallback", cupti.enable_callback(&subscriber, domain, cbid));
         }
+        match nvtx {
+            Some(Injection::Set(_)) => {
+                let domain = c::CUpti_CallbackDomain::CUPTI_CB_DOMAIN_NVTX;
+                tracing.optional("cuptiEnableDomain(NVTX)", cupti.enable_domain(&subscriber, domain));
+            }
+            Some(Injection::Taken(by)) => {
+                let taken = format!("left to another tool: {}", by.display());
+                tracing.facts.push((nvtx::env::VARIABLE.to_owned(), taken));
+            }
+            None => {}
+        }
+        // From here on, dropping the half-made value unsubscribes.
+        tracing.subscriber = Some(subscriber);
         tracing.set_attributes(builder);
         cupti.register_buffer_callbacks()?;
         for kind in DEFAULT_KINDS.iter().chain(&builder.extra_kinds) {
@@ -187,8 +207,12 @@ fn name_the_holder(error: Error) -> Error {
     if error.kind != ErrorKind::Busy {
         return error;
     }
-    const SIGNS: [&str; 4] =
-        ["CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID", "NV_COMPUTE_PROFILER_PERFWORKS_DIR"];
+    const SIGNS: [&str; 4] = [
+        "CUDA_INJECTION64_PATH",
+        "NVTX_INJECTION64_PATH",
+        "NSYS_PROFILING_SESSION_ID",
+        "NV_COMPUTE_PROFILER_PERFWORKS_DIR",
+    ];
     let set = SIGNS.iter().filter_map(|name| Some(format!("{name}={}", std::env::var(name).ok()?)));
     let set: Vec<_> = set.collect();
     let hint = "only one profiler can be active in a process: run without nsys, ncu, cuda-gdb, compute-sanitizer \

@@ -52,7 +52,13 @@ pub(super) struct Worker {
 
 impl Worker {
     pub fn new(cupti: Cupti, pipeline: Pipeline<Output>, recording: Option<Recording>) -> Self {
-        Self { cupti, pipeline, recording, offsets: Vec::new(), housekeeping_due: Instant::now() + HOUSEKEEPING }
+        Self {
+            cupti,
+            pipeline,
+            recording,
+            offsets: Vec::new(),
+            housekeeping_due: Instant::now() + HOUSEKEEPING,
+        }
     }
 
     /// Works until told to finish, or until nobody can tell any more.
