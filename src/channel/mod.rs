@@ -1,5 +1,19 @@
-//! From the application's threads to the worker: one byte ring a thread, and the events on it.
+//! From the application's threads to the worker: one ring of events a thread.
+//!
+//! Logging never waits, and allocates only at a thread's first event. Whatever does not fit is dropped and counted.
 
 mod event;
+mod registry;
+mod ring;
+mod session;
+#[cfg(test)]
+pub(crate) mod tests;
+mod wire;
 
-pub(crate) use event::{Arg, ArgValue, Event, Named, Payload, RangeKind};
+pub use event::{Arg, ArgValue};
+pub(crate) use event::{Args, Event, Named, Payload, RangeKind};
+pub(crate) use registry::{
+    Dropped, ThreadMeta, begin_session, count_dropped, drain, dropped, end_session, log, memory_bytes,
+};
+pub(crate) use session::Session;
+pub(crate) use wire::{append, decode};

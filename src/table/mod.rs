@@ -1,3 +1,19 @@
 //! Arrow schemas, batches, Parquet parts, and the reader.
+//!
+//! Rows are pushed into columns ([`batch`], [`column`]), columns are encoded into row groups ([`encode`]), row
+//! groups go into parts, and parts into a dataset ([`writer`]).
 
+mod batch;
+mod column;
+mod device_tables;
+mod encode;
+mod files;
+mod host_tables;
+mod part;
+pub(crate) mod reader;
 pub(crate) mod rows;
+pub(crate) mod schema;
+mod table_writer;
+#[cfg(test)]
+mod tests;
+pub(crate) mod writer;

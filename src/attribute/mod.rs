@@ -1,0 +1,255 @@
+//! Ties device records to the call that launched them, and to the ranges that were open at that call.
+//!
+//! Attribution is by launch, never by time: the launching call's correlation id is on the record, and the call
+//! carried the innermost range of its thread and the number of the set of open process-wide ranges. Records may
+//! come in any order, split over buffers in any way, twice, or not at all. Everything here is bounded; what a
+//! bound throws away is counted.
+
+mod ranges;
+mod sets;
+mod sites;
+
+use std::sync::Arc;
+
+pub(crate) use ranges::{Begin, Totals};
+use ranges::{Ranges, Settled};
+use sets::Sets;
+use sites::{Found, Site, Sites};
+
+use crate::channel::RangeKind;
+use crate::table::rows::{Attribution, RangeRow, RangeSetRow};
+use crate::units::{CorrelationId, Nanos, ProcessEpoch, RangeId, ThreadId};
+
+/// Counts of what the bounds and gaps cost; each becomes a row of `losses`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Records that came after their launch had left the bounded table.
+    pub launch_evicted: u64,
+    /// Ranges whose row was written before all their launches were known to be complete, and that then got more.
+    pub range_row_incomplete: u64,
+    /// Ranges that were named by a launch, a child or an end, but whose beginning was never seen.
+    pub range_begin_lost: u64,
+    /// Changes of the set of process-wide ranges that never arrived.
+    pub process_range_event_lost: u64,
+    /// Launching calls that never led to a record: they failed, or were captured into a graph.
+    pub launches_without_record: u64,
+}
+
+/// What is known about the launch behind one record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Link {
+    pub correlation: CorrelationId,
+    pub attribution: Attribution,
+    pub range: Option<RangeId>,
+    pub path: Option<Arc<str>>,
+    pub set: Option<ProcessEpoch>,
+    pub thread: Option<ThreadId>,
+    /// Host time of the launching call.
+    pub time: Option<Nanos>,
+}
+
+/// A launching call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Launch {
+    pub correlation: CorrelationId,
+    pub range: Option<RangeId>,
+    pub epoch: ProcessEpoch,
+    pub thread: ThreadId,
+    pub time: Nanos,
+    /// The call may lead to more than one record (a graph, a batch of copies).
+    pub many: bool,
+    /// The call launches a graph.
+    pub graph: bool,
+}
+
+/// Where a record came from, as far as the record itself tells.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Origin {
+    pub correlation: CorrelationId,
+    /// The record belongs to a node of a graph.
+    pub graph_node: bool,
+    pub device_launched: bool,
+    /// Start of the work on the device; 0 if unknown.
+    pub start_ns: i64,
+}
+
+/// The state of attribution over one session.
+#[derive(Debug)]
+pub(crate) struct Attributor {
+    session_start: Nanos,
+    first_correlation: Option<CorrelationId>,
+    sites: Sites,
+    ranges: Ranges,
+    sets: Sets,
+    counts: Counts,
+}
+
+impl Attributor {
+    /// For a session that started at this time, when the set of process ranges had this number.
+    pub fn new(session_start: Nanos, epoch: ProcessEpoch) -> Self {
+        Self {
+            session_start,
+            first_correlation: None,
+            sites: Sites::default(),
+            ranges: Ranges::default(),
+            sets: Sets::new(epoch),
+            counts: Counts::default(),
+        }
+    }
+
+    /// A launching call was made.
+    pub fn launch(&mut self, launch: Launch) {
+        let first = self.first_correlation.get_or_insert(launch.correlation);
+        *first = (*first).min(launch.correlation);
+        if let Some(range) = launch.range {
+            self.ranges.expect_record(range);
+        }
+        self.sets.expect_record(launch.epoch);
+        let gone = self.sites.insert(
+            launch.correlation,
+            Site {
+                range: launch.range,
+                epoch: launch.epoch,
+                thread: launch.thread,
+                time: launch.time,
+                many: launch.many,
+                graph: launch.graph,
+                seen: false,
+            },
+        );
+        // The table is full, or the correlation id was used again: nothing more is expected for the old call.
+        if let Some(site) = gone {
+            if !site.seen {
+                self.counts.launches_without_record += 1;
+            }
+            self.release(&site);
+        }
+    }
+
+    /// A range begins.
+    pub fn begin(&mut self, begin: Begin, epoch: ProcessEpoch) {
+        let (range, kind) = (begin.range, begin.kind);
+        self.ranges.begin(begin);
+        if kind == RangeKind::Process {
+            self.ranges.hold(range); // released when the set is known to be without it
+            self.sets.change(epoch, sets::Change::Opened(range));
+            self.apply_holds();
+        }
+    }
+
+    /// A range ends; `epoch` is the number that this took if the range is process-wide.
+    pub fn end(&mut self, range: RangeId, epoch: Option<ProcessEpoch>, end_ns: i64) {
+        if let Some(epoch) = epoch {
+            self.ranges.end_process(range, end_ns);
+            self.sets.change(epoch, sets::Change::Closed(range));
+            self.apply_holds();
+        } else {
+            self.ranges.end(range, end_ns);
+        }
+    }
+
+    fn apply_holds(&mut self) {
+        for hold in self.sets.take_holds() {
+            match hold {
+                sets::Hold::Take(range) => self.ranges.hold(range),
+                sets::Hold::Release(range) => self.ranges.let_go(range),
+            }
+        }
+    }
+
+    /// The launch behind a record.
+    pub fn resolve(&mut self, origin: Origin) -> Link {
+        let correlation = origin.correlation;
+        let unknown = |attribution| Link {
+            correlation,
+            attribution,
+            range: None,
+            path: None,
+            set: None,
+            thread: None,
+            time: None,
+        };
+        if origin.device_launched {
+            return unknown(Attribution::DeviceLaunched);
+        }
+        let site = match self.sites.find(origin.correlation) {
+            Found::Site(site) => *site,
+            Found::Evicted => {
+                self.counts.launch_evicted += 1;
+                return unknown(Attribution::LaunchEvicted);
+            }
+            Found::Never => return unknown(self.why_never_seen(origin)),
+        };
+        let path = site.range.and_then(|range| self.ranges.path(range));
+        let attribution = match site.range {
+            _ if origin.graph_node && !site.graph => Attribution::GraphUnmapped,
+            Some(_) => Attribution::Range,
+            None => Attribution::NoRange,
+        };
+        Link {
+            correlation,
+            attribution,
+            range: site.range,
+            path,
+            set: self.sets.named(site.epoch),
+            thread: Some(site.thread),
+            time: Some(site.time),
+        }
+    }
+
+    fn why_never_seen(&self, origin: Origin) -> Attribution {
+        let before_first = self.first_correlation.is_none_or(|first| origin.correlation < first);
+        let before_start = origin.start_ns != 0 && origin.start_ns < self.session_start.0;
+        if before_first || before_start { Attribution::LaunchedBeforeStart } else { Attribution::LaunchNotSeen }
+    }
+
+    /// Adds one record's work to the ranges of its launch, and notes that the launch has led to a record.
+    pub fn account(&mut self, link: &Link, work: Totals) {
+        let Found::Site(site) = self.sites.find(link.correlation) else { return };
+        let first = !site.seen;
+        site.seen = true;
+        let site = *site;
+        if let Some(range) = site.range {
+            self.counts.range_row_incomplete += u64::from(!self.ranges.add(range, work));
+        }
+        for range in self.sets.members(site.epoch) {
+            self.counts.range_row_incomplete += u64::from(!self.ranges.add(*range, work));
+        }
+        if first && !site.many {
+            self.release(&site);
+        }
+    }
+
+    /// No more records are expected for this call.
+    fn release(&mut self, site: &Site) {
+        if let Some(range) = site.range {
+            self.ranges.record_came(range);
+        }
+        self.sets.record_came(site.epoch);
+        self.apply_holds();
+    }
+
+    /// The rows of ranges that can no longer change, and of sets that became known, since the last call.
+    pub fn take_rows(&mut self) -> (Vec<Settled>, Vec<RangeSetRow>) {
+        (self.ranges.take_settled(), self.sets.take_rows())
+    }
+
+    /// Ends the session: every range that is left, with `end_ns` as the time of those never closed.
+    pub fn finish(&mut self, end_ns: i64) -> (Vec<Settled>, Vec<RangeSetRow>, Counts) {
+        self.counts.launches_without_record += self.sites.unseen();
+        self.sets.close();
+        self.apply_holds();
+        let settled = self.ranges.finish(end_ns);
+        self.counts.range_begin_lost = self.ranges.begin_lost();
+        self.counts.process_range_event_lost = self.sets.events_lost();
+        (settled, self.sets.take_rows(), self.counts)
+    }
+
+    /// Launches, ranges and sets that are held in memory.
+    pub fn held(&self) -> usize {
+        self.sites.len() + self.ranges.len() + self.sets.len()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,96 @@
+use std::path::Path;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::units::{Nanos, ThreadId};
+
+fn frames() -> Vec<Frame> {
+    vec![
+        Frame::Start { cupti_version: 130_001, time: Nanos(5), epoch: 3 },
+        Frame::Fact { key: "gpu".into(), value: "NVIDIA H200".into() },
+        Frame::Events { thread: ThreadId(7), name: Some("main".into()), bytes: vec![1, 2, 3] },
+        Frame::Buffer {
+            received: Nanos(9),
+            bytes: vec![0; 4096],
+            offsets: vec![0, 232],
+            complete: true,
+            strings: Strings {
+                pointers: vec![(0xdead_beef, b"_Z5saxpyPfS_fi".to_vec())],
+                calls: vec![CallName { kind: 4, cbid: 307, name: "cuLaunchKernel".into() }],
+            },
+        },
+        Frame::Clock { cupti_ns: 1, host: Nanos(2) },
+        Frame::Loss { cause: "records_dropped".into(), count: 12 },
+        Frame::End { time: Nanos(10) },
+    ]
+}
+
+fn written() -> Vec<u8> {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("x.cuprofrec");
+    let mut writer = Writer::create(&path, false).expect("created");
+    frames().iter().for_each(|frame| writer.write(frame));
+    let (lost, error) = writer.close();
+    assert!(lost == 0 && error.is_none());
+    std::fs::read(&path).expect("readable")
+}
+
+fn read(bytes: &[u8]) -> (Vec<Frame>, bool) {
+    let mut frames = Vec::new();
+    let Ok(mut reader) = Reader::new(Path::new("memory"), bytes) else { return (frames, true) };
+    loop {
+        match reader.next() {
+            Ok(Some(frame)) => frames.push(frame),
+            Ok(None) => return (frames, false),
+            Err(_) => return (frames, true),
+        }
+    }
+}
+
+#[test]
+fn what_was_written_is_read() {
+    assert_eq!(read(&written()), (frames(), false));
+}
+
+#[test]
+fn a_recording_cut_off_anywhere_gives_what_came_before() {
+    let (bytes, whole) = (written(), frames());
+    for length in 0..bytes.len() {
+        let (read, _failed) = read(&bytes[..length]);
+        assert!(read.len() < whole.len());
+        assert_eq!(read, whole[..read.len()]);
+    }
+}
+
+#[test]
+fn a_damaged_byte_is_noticed() {
+    let (bytes, whole) = (written(), frames());
+    for position in 0..bytes.len() {
+        let mut bytes = bytes.clone();
+        bytes[position] ^= 0x10;
+        let (read, failed) = read(&bytes);
+        assert!(failed, "byte {position} was changed and nobody noticed");
+        assert_eq!(read, whole[..read.len()]);
+    }
+}
+
+#[test]
+fn an_existing_recording_is_not_overwritten_unasked() {
+    let file = tempfile::NamedTempFile::new().expect("a temporary file");
+    let Err(error) = Writer::create(file.path(), false) else { panic!("it was overwritten") };
+    assert_eq!(error.kind, crate::ErrorKind::OutputExists);
+    assert!(Writer::create(file.path(), true).is_ok());
+}
+
+proptest! {
+    #[test]
+    fn hostile_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..2000)) {
+        let mut file = MAGIC.to_vec();
+        file.extend_from_slice(&bytes);
+        read(&file);
+        for kind in 0..9 {
+            Frame::decode(kind, &bytes);
+        }
+    }
+}

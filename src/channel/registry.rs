@@ -1,0 +1,227 @@
+//! All threads' rings: each thread finds its own, the worker drains them all.
+//!
+//! Nothing here makes an application thread wait: rings change hands through lock-free queues, and the only
+//! lock belongs to the draining side.
+
+use std::cell::{Cell, OnceCell};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::thread::Thread;
+
+use crossbeam_queue::SegQueue;
+
+use super::event::Event;
+use super::ring::{self, Pushed, Ring};
+use super::session::Session;
+use super::wire::WORD_BYTES;
+use crate::units::ThreadId;
+
+/// The memory of one thread's ring: about 6500 launches, which is half full after some milliseconds of the
+/// fastest launching there is.
+pub(crate) const DEFAULT_RING_BYTES: usize = 256 << 10;
+
+/// How many threads may log at the same time; events of further threads are dropped and counted.
+pub(crate) const MAX_THREADS: usize = 1024;
+
+/// Rings that exist, in use or waiting for a thread.
+static RINGS: AtomicUsize = AtomicUsize::new(0);
+
+/// Rings that threads have taken and the worker does not know yet.
+static NEW: SegQueue<Source> = SegQueue::new();
+
+/// Drained rings of threads that have exited.
+static FREE: SegQueue<Arc<Ring>> = SegQueue::new();
+
+/// Whom to wake when a ring becomes half full.
+static WORKER: RwLock<Option<Thread>> = RwLock::new(None);
+
+static DRAINER: Mutex<Drainer> = Mutex::new(Drainer { sources: Vec::new(), run: Vec::new() });
+
+static DROPPED_LAUNCHES: AtomicU64 = AtomicU64::new(0);
+static DROPPED_RANGE_EVENTS: AtomicU64 = AtomicU64::new(0);
+
+/// Which thread events come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ThreadMeta {
+    pub tid: ThreadId,
+    /// As Rust, or else the operating system, knew the thread at its first event.
+    pub name: Option<String>,
+}
+
+impl ThreadMeta {
+    fn of_this_thread() -> Self {
+        let own_name = std::thread::current().name().map(str::to_owned);
+        let system_name = || rustix::thread::name().ok().map(|name| name.to_string_lossy().into_owned());
+        Self {
+            tid: ThreadId(rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned()),
+            name: own_name.or_else(system_name),
+        }
+    }
+}
+
+/// Events of this session that were lost because a ring was full, a thread was exiting, or an event came while
+/// its thread was inside another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Dropped {
+    pub launches: u64,
+    pub range_events: u64,
+}
+
+/// Counts one event as lost.
+#[cold]
+pub(crate) fn count_dropped(event_is_launch: bool) {
+    let counter = if event_is_launch { &DROPPED_LAUNCHES } else { &DROPPED_RANGE_EVENTS };
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+/// What this session has lost so far.
+pub(crate) fn dropped() -> Dropped {
+    Dropped {
+        launches: DROPPED_LAUNCHES.load(Ordering::Relaxed),
+        range_events: DROPPED_RANGE_EVENTS.load(Ordering::Relaxed),
+    }
+}
+
+/// The memory that rings and spilled records hold now; bounded by `MAX_THREADS` rings and `MAX_SPILLED_BYTES`.
+pub(crate) fn memory_bytes() -> usize {
+    RINGS.load(Ordering::Relaxed) * DEFAULT_RING_BYTES + ring::spilled_bytes()
+}
+
+/// Begins a session: forgets what earlier ones left in the rings, and opens the gate. `worker` is unparked
+/// whenever a ring becomes half full.
+pub(crate) fn begin_session(worker: Thread) -> Session {
+    let mut drainer = lock_drainer();
+    Session::end();
+    drainer.each_run(Session::latest_tag(), |_, _| {});
+    DROPPED_LAUNCHES.store(0, Ordering::Relaxed);
+    DROPPED_RANGE_EVENTS.store(0, Ordering::Relaxed);
+    *WORKER.write().unwrap_or_else(PoisonError::into_inner) = Some(worker);
+    Session::begin()
+}
+
+/// Closes the gate. What was logged before can still be drained, until the next session begins.
+pub(crate) fn end_session() {
+    Session::end();
+    *WORKER.write().unwrap_or_else(PoisonError::into_inner) = None;
+}
+
+/// Empties all rings: hands each thread's new events, as one run of whole records for `decode`, to `sink`.
+/// Returns how many bytes that were. `sink` must not call back into this module.
+pub(crate) fn drain(sink: impl FnMut(&ThreadMeta, &[u8])) -> usize {
+    lock_drainer().each_run(Session::latest_tag(), sink)
+}
+
+fn lock_drainer() -> MutexGuard<'static, Drainer> {
+    DRAINER.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A ring with the thread that fills it.
+struct Source {
+    thread: ThreadMeta,
+    ring: Arc<Ring>,
+}
+
+struct Drainer {
+    sources: Vec<Source>,
+    /// Reused from ring to ring.
+    run: Vec<u8>,
+}
+
+impl Drainer {
+    fn each_run(&mut self, tag: u16, mut sink: impl FnMut(&ThreadMeta, &[u8])) -> usize {
+        let Self { sources, run } = self;
+        sources.extend(std::iter::from_fn(|| NEW.pop()));
+        let mut bytes = 0;
+        sources.retain(|source| {
+            // Asked before draining: a thread that has exited by now has logged all that it ever will.
+            let retired = source.ring.is_retired();
+            source.ring.drain(tag, run);
+            if !run.is_empty() {
+                sink(&source.thread, run);
+            }
+            bytes += run.len();
+            run.clear();
+            // One huge name should not keep its memory for the whole session.
+            run.shrink_to(2 * DEFAULT_RING_BYTES);
+            if retired {
+                source.ring.revive();
+                FREE.push(Arc::clone(&source.ring));
+            }
+            !retired
+        });
+        bytes
+    }
+}
+
+thread_local! {
+    static LOCAL: Local = const { Local { busy: Cell::new(false), ring: OnceCell::new() } };
+}
+
+/// This thread's end of its ring.
+struct Local {
+    /// Set while an event is being written. A signal handler, or an allocator that logs, may interrupt that: its
+    /// own event is dropped then.
+    busy: Cell<bool>,
+    ring: OnceCell<Arc<Ring>>,
+}
+
+impl Local {
+    #[inline]
+    fn push(&self, session: Session, event: &Event<'_>) -> Pushed {
+        if self.busy.replace(true) {
+            return Pushed::Dropped;
+        }
+        let pushed = match self.ring.get() {
+            Some(ring) => ring.push(session.tag(), event),
+            None => self.first_push(session, event),
+        };
+        self.busy.set(false);
+        pushed
+    }
+
+    #[cold]
+    fn first_push(&self, session: Session, event: &Event<'_>) -> Pushed {
+        let Some(ring) = take_ring() else { return Pushed::Dropped };
+        NEW.push(Source { thread: ThreadMeta::of_this_thread(), ring: Arc::clone(&ring) });
+        self.ring.get_or_init(|| ring).push(session.tag(), event)
+    }
+}
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        if let Some(ring) = self.ring.get() {
+            ring.retire();
+        }
+    }
+}
+
+/// A ring for this thread: one that an exited thread left, or a new one, unless there are too many.
+fn take_ring() -> Option<Arc<Ring>> {
+    FREE.pop().or_else(|| {
+        if RINGS.fetch_add(1, Ordering::Relaxed) < MAX_THREADS {
+            return Some(Arc::new(Ring::new(DEFAULT_RING_BYTES / WORD_BYTES)));
+        }
+        RINGS.fetch_sub(1, Ordering::Relaxed);
+        None
+    })
+}
+
+/// Logs an event on this thread's ring, or drops and counts it. Never waits; allocates only at a thread's first
+/// event and for records above 4 KiB.
+#[inline]
+pub(crate) fn log(session: Session, event: &Event<'_>) {
+    // Without the thread's own data (the thread is exiting) there is no ring.
+    match LOCAL.try_with(|local| local.push(session, event)).unwrap_or(Pushed::Dropped) {
+        Pushed::Stored => {}
+        Pushed::HalfFull => wake_worker(),
+        Pushed::Dropped => count_dropped(matches!(event, Event::Launch { .. })),
+    }
+}
+
+#[cold]
+fn wake_worker() {
+    // The lock is held for writing only while a session begins or ends: no reason to wait for it.
+    if let Ok(worker) = WORKER.try_read() {
+        worker.iter().for_each(Thread::unpark);
+    }
+}

@@ -1,0 +1,204 @@
+//! One thread's ring of words: a single producer that never waits, a single consumer.
+//!
+//! The words are atomics used with relaxed ordering, which cost what plain memory costs, so the ring needs no
+//! unsafe code: a second producer by mistake could scramble records (decoding copes), never memory.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use crossbeam_queue::ArrayQueue;
+
+use super::event::Event;
+use super::wire::{self, Header, Sink, WORD_BYTES};
+
+/// The longest record inside a ring; a longer one (a name or an argument above 4 KiB) is spilled.
+const MAX_INLINE_WORDS: usize = 4096 / WORD_BYTES + 64;
+
+/// The longest record at all; an event with a longer name is dropped and counted.
+pub(crate) const MAX_EVENT_BYTES: usize = 16 << 20;
+
+/// How many spilled records of one thread may wait for the worker.
+const MAX_SPILLED: usize = 32;
+
+/// The memory that spilled records of all threads may hold together.
+pub(crate) const MAX_SPILLED_BYTES: usize = 64 << 20;
+
+/// The memory that spilled records hold now.
+static SPILLED_BYTES: AtomicUsize = AtomicUsize::new(0);
+
+pub(super) fn spilled_bytes() -> usize {
+    SPILLED_BYTES.load(Ordering::Relaxed)
+}
+
+/// What became of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pushed {
+    Stored,
+    /// Stored, and the ring has just become half full: the worker should run.
+    HalfFull,
+    /// Not stored: no room.
+    Dropped,
+}
+
+/// Positions count words from the ring's birth and never wrap in practice (2^64 words).
+pub(super) struct Ring {
+    words: Box<[AtomicU64]>,
+    producer: Producer,
+    consumer: Consumer,
+    /// Records that are too long for the ring, in the order of their placeholders in it.
+    spilled: ArrayQueue<Vec<u8>>,
+    /// The owning thread has exited: nothing more will come.
+    retired: AtomicBool,
+}
+
+/// What the producer writes, on cache lines of its own.
+#[repr(align(128))]
+#[derive(Default)]
+struct Producer {
+    head: AtomicUsize,
+    /// The consumer's position when the producer last looked: it need not look while the ring is below half.
+    seen_tail: AtomicUsize,
+}
+
+/// What the consumer writes, on cache lines of its own.
+#[repr(align(128))]
+#[derive(Default)]
+struct Consumer {
+    tail: AtomicUsize,
+}
+
+impl Ring {
+    /// A ring of at least this many words. Writes every page once, so that logging never faults.
+    pub fn new(words: usize) -> Self {
+        Self {
+            words: (0..words.next_power_of_two()).map(|_| AtomicU64::new(0)).collect(),
+            producer: Producer::default(),
+            consumer: Consumer::default(),
+            spilled: ArrayQueue::new(MAX_SPILLED),
+            retired: AtomicBool::new(false),
+        }
+    }
+
+    /// Appends an event, or drops it for want of room. Only the owning thread calls this.
+    #[inline]
+    pub fn push(&self, tag: u16, event: &Event<'_>) -> Pushed {
+        let words = wire::words(event);
+        if words > MAX_INLINE_WORDS {
+            return self.push_spilled(tag, event, words);
+        }
+        self.push_words(words, |sink| wire::encode(event, words, tag, sink))
+    }
+
+    /// Long records go through the heap: the one case in which logging allocates. Their place in the order is
+    /// kept by a placeholder in the ring.
+    #[cold]
+    fn push_spilled(&self, tag: u16, event: &Event<'_>, words: usize) -> Pushed {
+        let bytes = words.saturating_mul(WORD_BYTES);
+        if bytes > MAX_EVENT_BYTES || self.spilled.is_full() || self.room() == 0 {
+            return Pushed::Dropped;
+        }
+        if SPILLED_BYTES.fetch_add(bytes, Ordering::Relaxed) + bytes > MAX_SPILLED_BYTES {
+            SPILLED_BYTES.fetch_sub(bytes, Ordering::Relaxed);
+            return Pushed::Dropped;
+        }
+        let mut record = Vec::with_capacity(bytes);
+        wire::encode(event, words, 0, &mut record);
+        // Only this thread adds, so the queue and the ring still have the room that was seen above.
+        if self.spilled.push(record).is_err() {
+            SPILLED_BYTES.fetch_sub(bytes, Ordering::Relaxed);
+            return Pushed::Dropped;
+        }
+        self.push_words(1, |sink| sink.word(Header::spilled(tag).to_word()))
+    }
+
+    #[inline]
+    fn push_words(&self, words: usize, write: impl FnOnce(&mut Cursor<'_>)) -> Pushed {
+        let half = self.words.len() / 2;
+        let head = self.producer.head.load(Ordering::Relaxed);
+        let mut used = head - self.producer.seen_tail.load(Ordering::Relaxed);
+        if used + words >= half {
+            used = head - self.look_at_tail();
+        }
+        if used + words > self.words.len() {
+            return Pushed::Dropped;
+        }
+        write(&mut Cursor { ring: self, at: head });
+        // ATOMICS: pairs with the acquire load of `head` in `drain`, which then sees the words written above.
+        self.producer.head.store(head + words, Ordering::Release);
+        if used < half && used + words >= half { Pushed::HalfFull } else { Pushed::Stored }
+    }
+
+    fn look_at_tail(&self) -> usize {
+        // ATOMICS: pairs with the release store of `tail` in `drain`: the words before it have been read.
+        let tail = self.consumer.tail.load(Ordering::Acquire);
+        self.producer.seen_tail.store(tail, Ordering::Relaxed);
+        tail
+    }
+
+    fn room(&self) -> usize {
+        self.words.len() - (self.producer.head.load(Ordering::Relaxed) - self.look_at_tail())
+    }
+
+    #[inline]
+    fn cell(&self, at: usize) -> &AtomicU64 {
+        // The length is a power of two.
+        &self.words[at & (self.words.len() - 1)]
+    }
+
+    /// Moves every whole record of the tagged session to the end of `run` and forgets all others. Only the
+    /// worker calls this.
+    pub fn drain(&self, tag: u16, run: &mut Vec<u8>) {
+        // ATOMICS: pairs with the release store of `head` in `push_words`.
+        let head = self.producer.head.load(Ordering::Acquire);
+        let mut at = self.consumer.tail.load(Ordering::Relaxed);
+        while at != head {
+            let mut header = Header::from_word(self.cell(at).load(Ordering::Relaxed));
+            let wanted = header.tag == tag;
+            let next = at + header.words as usize;
+            if header.is_spilled() {
+                let record = self.spilled.pop().unwrap_or_default();
+                SPILLED_BYTES.fetch_sub(record.len(), Ordering::Relaxed);
+                if wanted {
+                    run.extend_from_slice(&record);
+                }
+            } else if wanted {
+                header.tag = 0;
+                run.word(header.to_word());
+                (at + 1..next).for_each(|at| run.word(self.cell(at).load(Ordering::Relaxed)));
+            }
+            at = next;
+        }
+        // ATOMICS: pairs with the acquire load of `tail` in `look_at_tail`: the producer may overwrite now.
+        self.consumer.tail.store(head, Ordering::Release);
+    }
+
+    /// The owning thread exits.
+    pub fn retire(&self) {
+        // ATOMICS: pairs with the acquire load in `is_retired`: whoever sees it drains all of the thread's events.
+        self.retired.store(true, Ordering::Release);
+    }
+
+    /// Whether the owning thread has exited; what it had logged is then visible to a `drain` that follows.
+    pub fn is_retired(&self) -> bool {
+        // ATOMICS: pairs with the release store in `retire`.
+        self.retired.load(Ordering::Acquire)
+    }
+
+    /// Makes a drained ring of an exited thread ready for another thread.
+    pub fn revive(&self) {
+        self.retired.store(false, Ordering::Relaxed);
+    }
+}
+
+/// Writes words into free space of the ring.
+struct Cursor<'r> {
+    ring: &'r Ring,
+    at: usize,
+}
+
+impl Sink for Cursor<'_> {
+    #[inline]
+    fn word(&mut self, word: u64) {
+        self.ring.cell(self.at).store(word, Ordering::Relaxed);
+        self.at += 1;
+    }
+}

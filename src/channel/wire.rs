@@ -1,0 +1,435 @@
+//! The form of an event in a ring and in a recording: a record of little-endian 64-bit words.
+//!
+//! The first word is the header: its length in words (bits 0–31, itself included), the kind of event (32–39),
+//! small fields of that kind (40–47), and the session's tag (48–63, only inside rings, else 0). The fields
+//! follow, two 32-bit numbers to a word where they fit; text comes last, padded with zeros to a whole word. A
+//! record holds no pointer, so a run of records means the same anywhere.
+//!
+//! Decoding trusts nothing: whatever the bytes are, it yields events or errors, and reads only what it was given.
+
+use super::event::{Arg, ArgValue, Args, Event, Named, Payload, RangeKind};
+use crate::error::{Error, ErrorKind, Result};
+use crate::units::{CorrelationId, Nanos, ProcessEpoch, RangeId};
+
+pub(super) const WORD_BYTES: usize = size_of::<u64>();
+
+/// Kinds of record. Numbers are never reused: recordings outlive versions of this crate.
+mod kind {
+    pub const LAUNCH: u8 = 1;
+    pub const BEGIN: u8 = 2;
+    pub const END: u8 = 3;
+    pub const MARK: u8 = 4;
+    pub const UNBALANCED: u8 = 5;
+    pub const NAME: u8 = 6;
+    /// Only inside rings: stands for a record that is too long for one.
+    pub const SPILLED: u8 = 255;
+}
+
+/// The first word of a record.
+#[derive(Clone, Copy)]
+pub(super) struct Header {
+    pub words: u32,
+    pub kind: u8,
+    /// Small fields, by kind.
+    pub small: u8,
+    /// The session that the record belongs to.
+    pub tag: u16,
+}
+
+impl Header {
+    /// The placeholder of a record that travels beside the ring.
+    pub fn spilled(tag: u16) -> Self {
+        Self { words: 1, kind: kind::SPILLED, small: 0, tag }
+    }
+
+    pub fn is_spilled(self) -> bool {
+        self.kind == kind::SPILLED
+    }
+
+    #[inline]
+    pub fn to_word(self) -> u64 {
+        u64::from(self.words)
+            | u64::from(self.kind) << 32
+            | u64::from(self.small) << 40
+            | u64::from(self.tag) << 48
+    }
+
+    #[inline]
+    pub fn from_word(word: u64) -> Self {
+        // CAST: each takes the bits that it was shifted to.
+        Self {
+            words: word as u32,
+            kind: (word >> 32) as u8,
+            small: (word >> 40) as u8,
+            tag: (word >> 48) as u16,
+        }
+    }
+}
+
+/// Where the words of a record go.
+pub(super) trait Sink {
+    fn word(&mut self, word: u64);
+
+    #[inline]
+    fn bytes(&mut self, bytes: &[u8]) {
+        let (words, rest) = bytes.as_chunks::<WORD_BYTES>();
+        for &word in words {
+            self.word(u64::from_le_bytes(word));
+        }
+        if !rest.is_empty() {
+            let mut word = [0; WORD_BYTES];
+            word[..rest.len()].copy_from_slice(rest);
+            self.word(u64::from_le_bytes(word));
+        }
+    }
+
+    #[inline]
+    fn pair(&mut self, low: u32, high: u32) {
+        self.word(u64::from(low) | u64::from(high) << 32);
+    }
+}
+
+impl Sink for Vec<u8> {
+    #[inline]
+    fn word(&mut self, word: u64) {
+        self.extend_from_slice(&word.to_le_bytes());
+    }
+}
+
+/// Counts words, so that the layout is written down only once.
+struct Count(usize);
+
+impl Sink for Count {
+    #[inline]
+    fn word(&mut self, _: u64) {
+        self.0 += 1;
+    }
+
+    #[inline]
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.0 += bytes.len().div_ceil(WORD_BYTES);
+    }
+}
+
+/// The record's length in words.
+#[inline]
+pub(super) fn words(event: &Event<'_>) -> usize {
+    let mut count = Count(1);
+    body(event, &mut count);
+    count.0
+}
+
+/// Writes the record of an event, whose length is `words(event)`. Allocates nothing by itself.
+#[inline]
+pub(super) fn encode(event: &Event<'_>, words: usize, tag: u16, sink: &mut impl Sink) {
+    let (kind, small) = head(event);
+    // CAST: a record's length is bounded by `MAX_EVENT_BYTES` before it is encoded.
+    sink.word(Header { words: words as u32, kind, small, tag }.to_word());
+    body(event, sink);
+}
+
+/// Appends an event to a run of records, as `drain` would deliver it.
+pub(crate) fn append(event: &Event<'_>, run: &mut Vec<u8>) {
+    encode(event, words(event), 0, run);
+}
+
+#[inline]
+fn head(event: &Event<'_>) -> (u8, u8) {
+    match event {
+        Event::Launch { .. } => (kind::LAUNCH, 0),
+        Event::Begin { kind, payload, color, .. } => {
+            (kind::BEGIN, *kind as u8 | payload_kind(*payload) << 2 | u8::from(color.is_some()) << 4)
+        }
+        Event::End { epoch, .. } => (kind::END, u8::from(epoch.is_some())),
+        Event::Mark { payload, color, .. } => {
+            (kind::MARK, payload_kind(*payload) << 2 | u8::from(color.is_some()) << 4)
+        }
+        Event::Unbalanced { process, .. } => (kind::UNBALANCED, u8::from(*process)),
+        Event::Name { what: Named::Domain { .. }, .. } => (kind::NAME, 1),
+        Event::Name { what: Named::Category { .. }, .. } => (kind::NAME, 2),
+        Event::Name { what: Named::Thread { .. }, .. } => (kind::NAME, 3),
+    }
+}
+
+#[inline]
+fn body(event: &Event<'_>, sink: &mut impl Sink) {
+    match event {
+        Event::Launch { correlation, range, epoch, cbid, time } => {
+            sink.word(raw(*range));
+            sink.pair(correlation.0, *cbid);
+            sink.pair(epoch.0, 0);
+            sink.word(time.0.cast_unsigned());
+        }
+        Event::Begin {
+            range,
+            kind: _,
+            parent,
+            epoch,
+            domain,
+            category,
+            color,
+            payload,
+            time,
+            name,
+            args,
+        } => {
+            sink.word(range.0.get());
+            sink.word(raw(*parent));
+            sink.pair(epoch.0, *domain);
+            sink.pair(*category, color.unwrap_or(0));
+            sink.word(payload_bits(*payload));
+            sink.word(time.0.cast_unsigned());
+            sink.pair(len32(name), args.len() as u32); // CAST: see `encode`
+            sink.bytes(name);
+            for arg in args.iter() {
+                put_arg(arg, sink);
+            }
+        }
+        Event::End { range, epoch, time } => {
+            sink.word(range.0.get());
+            sink.pair(epoch.map_or(0, |epoch| epoch.0), 0);
+            sink.word(time.0.cast_unsigned());
+        }
+        Event::Mark { range, domain, category, color, payload, time, name } => {
+            sink.word(raw(*range));
+            sink.pair(*domain, *category);
+            sink.pair(color.unwrap_or(0), len32(name));
+            sink.word(payload_bits(*payload));
+            sink.word(time.0.cast_unsigned());
+            sink.bytes(name);
+        }
+        Event::Unbalanced { domain, process: _, time } => {
+            sink.pair(*domain, 0);
+            sink.word(time.0.cast_unsigned());
+        }
+        Event::Name { what, name } => {
+            match *what {
+                Named::Domain { domain } => sink.pair(domain, 0),
+                Named::Category { domain, category } => sink.pair(domain, category),
+                Named::Thread { tid } => sink.pair(tid, 0),
+            }
+            sink.pair(len32(name), 0);
+            sink.bytes(name);
+        }
+    }
+}
+
+#[inline]
+fn raw(range: Option<RangeId>) -> u64 {
+    range.map_or(0, |range| range.0.get())
+}
+
+#[inline]
+fn len32(text: &[u8]) -> u32 {
+    text.len() as u32 // CAST: see `encode`
+}
+
+#[inline]
+fn payload_kind(payload: Payload) -> u8 {
+    match payload {
+        Payload::None => 0,
+        Payload::U64(_) => 1,
+        Payload::I64(_) => 2,
+        Payload::F64(_) => 3,
+    }
+}
+
+#[inline]
+fn payload_bits(payload: Payload) -> u64 {
+    match payload {
+        Payload::None => 0,
+        Payload::U64(value) => value,
+        Payload::I64(value) => value.cast_unsigned(),
+        Payload::F64(value) => value.to_bits(),
+    }
+}
+
+fn put_arg(arg: &Arg<'_>, sink: &mut impl Sink) {
+    let (tag, value) = match arg.value {
+        ArgValue::U64(value) => (0, value),
+        ArgValue::I64(value) => (1, value.cast_unsigned()),
+        ArgValue::F64(value) => (2, value.to_bits()),
+        ArgValue::Bool(value) => (3, u64::from(value)),
+        ArgValue::Str(text) => (4, text.len() as u64),
+    };
+    sink.pair(len32(arg.key.as_bytes()), tag);
+    sink.word(value);
+    sink.bytes(arg.key.as_bytes());
+    if let ArgValue::Str(text) = arg.value {
+        sink.bytes(text.as_bytes());
+    }
+}
+
+/// The events in a run of records.
+///
+/// A record that is damaged inside, or of a kind that this version does not know, is one error, and the next
+/// record follows; a damaged length is one error and the end.
+pub(crate) fn decode(run: &[u8]) -> impl Iterator<Item = Result<Event<'_>>> {
+    Records { rest: run }
+}
+
+struct Records<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = Result<Event<'a>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let run = std::mem::take(&mut self.rest);
+        let Some((header, after_header)) = run.split_first_chunk::<WORD_BYTES>() else {
+            return Some(Err(damaged("a run of events ends inside a record's header")));
+        };
+        let header = Header::from_word(u64::from_le_bytes(*header));
+        let body_bytes = (header.words as usize).checked_sub(1).map(|words| words * WORD_BYTES);
+        let Some((body, rest)) = body_bytes.and_then(|bytes| after_header.split_at_checked(bytes)) else {
+            return Some(Err(damaged("an event's length is zero or reaches beyond its run")));
+        };
+        self.rest = rest;
+        Some(
+            event(header, Fields { rest: body })
+                .ok_or_else(|| damaged("an event of unknown kind or content")),
+        )
+    }
+}
+
+fn damaged(what: &str) -> Error {
+    Error::new(ErrorKind::Format, what)
+}
+
+/// Reads the fields of one record, never beyond it.
+struct Fields<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Fields<'a> {
+    fn word(&mut self) -> Option<u64> {
+        let (word, rest) = self.rest.split_first_chunk()?;
+        self.rest = rest;
+        Some(u64::from_le_bytes(*word))
+    }
+
+    fn pair(&mut self) -> Option<(u32, u32)> {
+        let word = self.word()?;
+        Some((word as u32, (word >> 32) as u32)) // CAST: the halves of a word
+    }
+
+    fn time(&mut self) -> Option<Nanos> {
+        self.word().map(|word| Nanos(word.cast_signed()))
+    }
+
+    fn bytes(&mut self, len: usize) -> Option<&'a [u8]> {
+        let (padded, rest) = self.rest.split_at_checked(len.checked_next_multiple_of(WORD_BYTES)?)?;
+        self.rest = rest;
+        padded.get(..len)
+    }
+
+    fn text(&mut self, len: usize) -> Option<&'a str> {
+        str::from_utf8(self.bytes(len)?).ok()
+    }
+
+    fn arg(&mut self) -> Option<Arg<'a>> {
+        let (key_len, tag) = self.pair()?;
+        let value = self.word()?;
+        let key = self.text(key_len as usize)?;
+        let value = match tag {
+            0 => ArgValue::U64(value),
+            1 => ArgValue::I64(value.cast_signed()),
+            2 => ArgValue::F64(f64::from_bits(value)),
+            3 => ArgValue::Bool(value != 0),
+            4 => ArgValue::Str(self.text(usize::try_from(value).ok()?)?),
+            _ => return None,
+        };
+        Some(Arg { key, value })
+    }
+}
+
+fn event<'a>(header: Header, mut fields: Fields<'a>) -> Option<Event<'a>> {
+    let f = &mut fields;
+    let color_given = header.small & 0x10 != 0;
+    Some(match header.kind {
+        kind::LAUNCH => {
+            let range = RangeId::from_raw(f.word()?);
+            let (correlation, cbid) = f.pair()?;
+            let (epoch, _) = f.pair()?;
+            let correlation = CorrelationId(correlation);
+            Event::Launch { correlation, range, epoch: ProcessEpoch(epoch), cbid, time: f.time()? }
+        }
+        kind::BEGIN => {
+            let range = RangeId::from_raw(f.word()?)?;
+            let parent = RangeId::from_raw(f.word()?);
+            let (epoch, domain) = f.pair()?;
+            let (category, color) = f.pair()?;
+            let payload = payload(header.small, f.word()?);
+            let time = f.time()?;
+            let (name_len, arg_count) = f.pair()?;
+            let name = f.bytes(name_len as usize)?;
+            let args = (0..arg_count).map(|_| f.arg()).collect::<Option<Vec<_>>>()?;
+            Event::Begin {
+                range,
+                kind: range_kind(header.small)?,
+                parent,
+                epoch: ProcessEpoch(epoch),
+                domain,
+                category,
+                color: color_given.then_some(color),
+                payload,
+                time,
+                name,
+                args: Args::Owned(args),
+            }
+        }
+        kind::END => {
+            let range = RangeId::from_raw(f.word()?)?;
+            let (epoch, _) = f.pair()?;
+            let epoch = (header.small & 1 != 0).then_some(ProcessEpoch(epoch));
+            Event::End { range, epoch, time: f.time()? }
+        }
+        kind::MARK => {
+            let range = RangeId::from_raw(f.word()?);
+            let (domain, category) = f.pair()?;
+            let (color, name_len) = f.pair()?;
+            let payload = payload(header.small, f.word()?);
+            let time = f.time()?;
+            let name = f.bytes(name_len as usize)?;
+            Event::Mark { range, domain, category, color: color_given.then_some(color), payload, time, name }
+        }
+        kind::UNBALANCED => {
+            let (domain, _) = f.pair()?;
+            Event::Unbalanced { domain, process: header.small != 0, time: f.time()? }
+        }
+        kind::NAME => {
+            let (first, second) = f.pair()?;
+            let what = match header.small {
+                1 => Named::Domain { domain: first },
+                2 => Named::Category { domain: first, category: second },
+                3 => Named::Thread { tid: first },
+                _ => return None,
+            };
+            let (name_len, _) = f.pair()?;
+            Event::Name { what, name: f.bytes(name_len as usize)? }
+        }
+        _ => return None,
+    })
+}
+
+fn range_kind(small: u8) -> Option<RangeKind> {
+    match small & 0b11 {
+        1 => Some(RangeKind::Stack),
+        2 => Some(RangeKind::Process),
+        3 => Some(RangeKind::Own),
+        _ => None,
+    }
+}
+
+fn payload(small: u8, bits: u64) -> Payload {
+    match small >> 2 & 0b11 {
+        1 => Payload::U64(bits),
+        2 => Payload::I64(bits.cast_signed()),
+        3 => Payload::F64(f64::from_bits(bits)),
+        _ => Payload::None,
+    }
+}

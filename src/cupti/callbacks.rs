@@ -1,0 +1,141 @@
+//! What CUPTI calls: on the application's threads inside its CUDA calls, and on CUPTI's own.
+//!
+//! Each callback is one call through the guard, takes or pushes a block or logs one event, and never waits,
+//! allocates, logs, or calls CUDA or CUPTI.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use cupti_sys::bindings as c;
+
+use super::contexts::CONTEXTS;
+use crate::buffer::{BLOCK_BYTES, Block, Filled, Pool};
+use crate::driver::Context;
+use crate::range;
+use crate::units::CorrelationId;
+
+static PANICS: AtomicU64 = AtomicU64::new(0);
+static FATAL_ERRORS: AtomicU64 = AtomicU64::new(0);
+static BUFFERS_REQUESTED: AtomicU64 = AtomicU64::new(0);
+
+/// What went wrong inside callbacks since the session began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Faults {
+    /// Panics that were caught at the border to C.
+    pub panics: u64,
+    /// CUPTI's own fatal errors: it has then finalised itself.
+    pub fatal_errors: u64,
+}
+
+pub(crate) fn faults() -> Faults {
+    Faults { panics: PANICS.load(Ordering::Relaxed), fatal_errors: FATAL_ERRORS.load(Ordering::Relaxed) }
+}
+
+pub(crate) fn reset_faults() {
+    PANICS.store(0, Ordering::Relaxed);
+    FATAL_ERRORS.store(0, Ordering::Relaxed);
+    BUFFERS_REQUESTED.store(0, Ordering::Relaxed);
+}
+
+/// Whether CUPTI has asked for no buffer in this session: then there is nothing to flush, and flushing a CUPTI
+/// that never came up can hang.
+pub(crate) fn seen_nothing() -> bool {
+    BUFFERS_REQUESTED.load(Ordering::Relaxed) == 0
+}
+
+/// Nothing unwinds into C.
+fn guard(body: impl FnOnce()) {
+    if catch_unwind(AssertUnwindSafe(body)).is_err() {
+        PANICS.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// CUPTI needs a buffer; called inside a CUDA call of the application.
+pub(super) unsafe extern "C" fn buffer_requested(
+    buffer: *mut *mut u8,
+    size: *mut usize,
+    max_num_records: *mut usize,
+) {
+    guard(|| {
+        BUFFERS_REQUESTED.fetch_add(1, Ordering::Relaxed);
+        let (pointer, bytes) = match Pool::get().take() {
+            Some(block) => (block.into_raw(), BLOCK_BYTES),
+            // CUPTI then drops records and counts them.
+            None => (std::ptr::null_mut(), 0),
+        };
+        // SAFETY: CUPTI passes a valid out-pointer.
+        unsafe { buffer.write(pointer) };
+        // SAFETY: as above.
+        unsafe { size.write(bytes) };
+        // SAFETY: as above. 0 means: as many records as fit.
+        unsafe { max_num_records.write(0) };
+    });
+}
+
+/// CUPTI gives a buffer back.
+pub(super) unsafe extern "C" fn buffer_completed(
+    _context: c::CUcontext,
+    _stream_id: u32,
+    buffer: *mut u8,
+    _size: usize,
+    valid_size: usize,
+) {
+    guard(|| {
+        let Some(pointer) = NonNull::new(buffer) else { return };
+        // SAFETY: every buffer that CUPTI has came from `buffer_requested`, and it gives each back once.
+        let block = unsafe { Block::from_raw(pointer) };
+        Pool::get().complete(Filled { block, valid_bytes: valid_size.min(BLOCK_BYTES) });
+    });
+}
+
+/// A subscribed event: a launching driver call, a context, NVTX of another library, or CUPTI's own state.
+pub(super) unsafe extern "C" fn api(
+    _userdata: *mut std::ffi::c_void,
+    domain: c::CUpti_CallbackDomain,
+    cbid: c::CUpti_CallbackId,
+    data: *const std::ffi::c_void,
+) {
+    use c::CUpti_CallbackDomain as Domain;
+    guard(|| match domain {
+        Domain::CUPTI_CB_DOMAIN_DRIVER_API => {
+            // SAFETY: in this domain CUPTI passes a CUpti_CallbackData that lives during the callback.
+            let data = unsafe { &*data.cast::<c::CUpti_CallbackData>() };
+            driver_call(cbid, data);
+        }
+        Domain::CUPTI_CB_DOMAIN_RESOURCE => {
+            // SAFETY: in this domain CUPTI passes a CUpti_ResourceData that lives during the callback.
+            let data = unsafe { &*data.cast::<c::CUpti_ResourceData>() };
+            context_event(cbid, data.context);
+        }
+        Domain::CUPTI_CB_DOMAIN_NVTX => {
+            // SAFETY: in this domain CUPTI passes a CUpti_NvtxData that lives during the callback.
+            let data = unsafe { &*data.cast::<c::CUpti_NvtxData>() };
+            range::nvtx_call(cbid, data.functionParams, data.functionReturnValue);
+        }
+        Domain::CUPTI_CB_DOMAIN_STATE if cbid == c::CUpti_CallbackIdState::CUPTI_CBID_STATE_FATAL_ERROR.0 => {
+            FATAL_ERRORS.fetch_add(1, Ordering::Relaxed);
+        }
+        _ => {}
+    });
+}
+
+#[inline]
+fn driver_call(cbid: u32, data: &c::CUpti_CallbackData) {
+    if data.callbackSite == c::CUpti_ApiCallbackSite::CUPTI_API_ENTER {
+        range::log_launch(CorrelationId(data.correlationId), cbid);
+        if let Some(context) = NonNull::new(data.context) {
+            CONTEXTS.note(Context(context.cast()));
+        }
+    }
+}
+
+fn context_event(cbid: u32, context: c::CUcontext) {
+    let Some(context) = NonNull::new(context) else { return };
+    let context = Context(context.cast());
+    match c::CUpti_CallbackIdResource(cbid) {
+        c::CUpti_CallbackIdResource::CUPTI_CBID_RESOURCE_CONTEXT_CREATED => CONTEXTS.note(context),
+        c::CUpti_CallbackIdResource::CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING => CONTEXTS.forget(context),
+        _ => {}
+    }
+}

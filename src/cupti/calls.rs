@@ -1,0 +1,192 @@
+//! The driver calls that launch work on the device, by CUPTI's callback id.
+
+use cupti_sys::bindings::CUpti_driver_api_trace_cbid_enum as Cbid;
+
+/// What one call can lead to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Leads {
+    /// One record.
+    ToOne,
+    /// Several records: a batch of copies, or a launch on several devices.
+    ToMany,
+    /// A record for each node of a graph.
+    ToGraph,
+}
+
+macro_rules! launching_calls {
+    ($($leads:ident: $($cbid:ident)*;)*) => {
+        /// Every launching call that CUPTI's newest headers know, with its per-thread-stream twin. An older library
+        /// refuses the ids that it does not know, which is as it should be: they cannot occur there.
+        pub(crate) const LAUNCHING: &[(Cbid, Leads)] = &[$($((Cbid::$cbid, Leads::$leads),)*)*];
+    };
+}
+
+launching_calls! {
+    ToOne:
+        CUPTI_DRIVER_TRACE_CBID_cuLaunch
+        CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel
+        CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel_ptsz
+        CUPTI_DRIVER_TRACE_CBID_cuLaunchGrid
+        CUPTI_DRIVER_TRACE_CBID_cuLaunchGridAsync
+        CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel
+        CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx
+        CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz
+        CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpy
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpy2D
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpy2DAsync
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpy2DAsync_v2
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpy2DAsync_v2_ptsz
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpy2DUnaligned
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpy2DUnaligned_v2
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpy2DUnaligned_v2_ptds
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpy2D_v2
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpy2D_v2_ptds
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpy3D
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpy3DAsync
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpy3DAsync_v2
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpy3DAsync_v2_ptsz
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpy3DPeer
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpy3DPeerAsync
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpy3DPeerAsync_ptsz
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpy3DPeer_ptds
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpy3DWithAttributesAsync
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpy3DWithAttributesAsync_ptsz
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpy3D_v2
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpy3D_v2_ptds
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpyAsync
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpyAsync_ptsz
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpyAtoA
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpyAtoA_v2
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpyAtoA_v2_ptds
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpyAtoD
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpyAtoD_v2
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpyAtoD_v2_ptds
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpyAtoH
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpyAtoHAsync
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpyAtoHAsync_v2
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpyAtoHAsync_v2_ptsz
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpyAtoH_v2
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpyAtoH_v2_ptds
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoA
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoA_v2
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoA_v2_ptds
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoD
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoDAsync
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoDAsync_v2
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoDAsync_v2_ptsz
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoD_v2
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoD_v2_ptds
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoH
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoHAsync
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoHAsync_v2
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoHAsync_v2_ptsz
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoH_v2
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoH_v2_ptds
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoA
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoAAsync
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoAAsync_v2
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoAAsync_v2_ptsz
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoA_v2
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoA_v2_ptds
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoD
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoDAsync
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoDAsync_v2
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoDAsync_v2_ptsz
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoD_v2
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoD_v2_ptds
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpyPeer
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpyPeerAsync
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpyPeerAsync_ptsz
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpyPeer_ptds
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpyWithAttributesAsync
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpyWithAttributesAsync_ptsz
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpy_ptds
+        CUPTI_DRIVER_TRACE_CBID_cuMemsetD16
+        CUPTI_DRIVER_TRACE_CBID_cuMemsetD16Async
+        CUPTI_DRIVER_TRACE_CBID_cuMemsetD16Async_ptsz
+        CUPTI_DRIVER_TRACE_CBID_cuMemsetD16_v2
+        CUPTI_DRIVER_TRACE_CBID_cuMemsetD16_v2_ptds
+        CUPTI_DRIVER_TRACE_CBID_cuMemsetD2D16
+        CUPTI_DRIVER_TRACE_CBID_cuMemsetD2D16Async
+        CUPTI_DRIVER_TRACE_CBID_cuMemsetD2D16Async_ptsz
+        CUPTI_DRIVER_TRACE_CBID_cuMemsetD2D16_v2
+        CUPTI_DRIVER_TRACE_CBID_cuMemsetD2D16_v2_ptds
+        CUPTI_DRIVER_TRACE_CBID_cuMemsetD2D32
+        CUPTI_DRIVER_TRACE_CBID_cuMemsetD2D32Async
+        CUPTI_DRIVER_TRACE_CBID_cuMemsetD2D32Async_ptsz
+        CUPTI_DRIVER_TRACE_CBID_cuMemsetD2D32_v2
+        CUPTI_DRIVER_TRACE_CBID_cuMemsetD2D32_v2_ptds
+        CUPTI_DRIVER_TRACE_CBID_cuMemsetD2D8
+        CUPTI_DRIVER_TRACE_CBID_cuMemsetD2D8Async
+        CUPTI_DRIVER_TRACE_CBID_cuMemsetD2D8Async_ptsz
+        CUPTI_DRIVER_TRACE_CBID_cuMemsetD2D8_v2
+        CUPTI_DRIVER_TRACE_CBID_cuMemsetD2D8_v2_ptds
+        CUPTI_DRIVER_TRACE_CBID_cuMemsetD32
+        CUPTI_DRIVER_TRACE_CBID_cuMemsetD32Async
+        CUPTI_DRIVER_TRACE_CBID_cuMemsetD32Async_ptsz
+        CUPTI_DRIVER_TRACE_CBID_cuMemsetD32_v2
+        CUPTI_DRIVER_TRACE_CBID_cuMemsetD32_v2_ptds
+        CUPTI_DRIVER_TRACE_CBID_cuMemsetD8
+        CUPTI_DRIVER_TRACE_CBID_cuMemsetD8Async
+        CUPTI_DRIVER_TRACE_CBID_cuMemsetD8Async_ptsz
+        CUPTI_DRIVER_TRACE_CBID_cuMemsetD8_v2
+        CUPTI_DRIVER_TRACE_CBID_cuMemsetD8_v2_ptds;
+    ToMany:
+        CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernelMultiDevice
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpy3DBatchAsync
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpy3DBatchAsync_ptsz
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpy3DBatchAsync_v2
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpy3DBatchAsync_v2_ptsz
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpyBatchAsync
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpyBatchAsync_ptsz
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpyBatchAsync_v2
+        CUPTI_DRIVER_TRACE_CBID_cuMemcpyBatchAsync_v2_ptsz;
+    ToGraph:
+        CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch
+        CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz;
+}
+
+/// [`LAUNCHING`] for look-up by id.
+pub(crate) struct LeadsTable(Vec<Leads>);
+
+impl LeadsTable {
+    pub fn new() -> Self {
+        let highest = LAUNCHING.iter().map(|(cbid, _)| cbid.0).max().unwrap_or(0);
+        let mut table = vec![Leads::ToOne; highest as usize + 1];
+        for (cbid, leads) in LAUNCHING {
+            table[cbid.0 as usize] = *leads;
+        }
+        Self(table)
+    }
+
+    /// What the call with this id can lead to; one record for ids that are not in the table.
+    pub fn of(&self, cbid: u32) -> Leads {
+        self.0.get(cbid as usize).copied().unwrap_or(Leads::ToOne)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_numbers_are_those_of_the_headers() {
+        assert_eq!(Cbid::CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel.0, 307);
+        assert_eq!(Cbid::CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz.0, 442);
+        assert_eq!(Cbid::CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx.0, 652);
+        let table = LeadsTable::new();
+        assert_eq!(table.of(514), Leads::ToGraph);
+        assert_eq!(table.of(307), Leads::ToOne);
+        assert_eq!(table.of(u32::MAX), Leads::ToOne);
+    }
+
+    #[test]
+    fn every_call_stands_once_in_the_table() {
+        let mut ids: Vec<u32> = LAUNCHING.iter().map(|(cbid, _)| cbid.0).collect();
+        ids.sort_unstable();
+        let before = ids.len();
+        ids.dedup();
+        assert_eq!(ids.len(), before, "an id stands twice in the table");
+    }
+}

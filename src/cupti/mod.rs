@@ -1,0 +1,207 @@
+//! The only caller of CUPTI: one safe function per C function, and what CUPTI calls back.
+#![expect(unsafe_code, reason = "calls into libcupti through function pointers")]
+
+mod callbacks;
+pub(crate) mod calls;
+mod contexts;
+
+use std::ffi::{CStr, c_char, c_void};
+use std::ptr::NonNull;
+
+use cupti_sys::bindings as c;
+use cupti_sys::{LibraryVersion, Symbols};
+
+pub(crate) use callbacks::{Faults, faults, reset_faults, seen_nothing};
+pub(crate) use contexts::CONTEXTS;
+
+use crate::buffer::Filled;
+use crate::error::{Error, ErrorKind, Result};
+
+/// CUPTI's functions in this process.
+#[derive(Clone, Copy)]
+pub(crate) struct Cupti {
+    symbols: &'static Symbols,
+}
+
+/// Our subscription, the only one that CUPTI's first API allows in a process.
+pub(crate) struct Subscriber(NonNull<c::CUpti_Subscriber_st>);
+
+// SAFETY: CUPTI accepts the handle from any thread; it is an opaque pointer to state that CUPTI locks itself.
+unsafe impl Send for Subscriber {}
+
+/// Runs one CUPTI function; an absent symbol is an error like a failed call.
+macro_rules! call {
+    ($cupti:expr, $name:ident $(, $arg:expr)* $(,)?) => {{
+        match $cupti.symbols.$name {
+            None => Err(absent(stringify!($name))),
+            Some(function) => {
+                // SAFETY: pointer arguments are null, function pointers of ours, or live locals of the type that the
+                // signature names; the table's signatures are checked against the headers.
+                let status = unsafe { function($($arg),*) };
+                if status == c::CUptiResult::CUPTI_SUCCESS { Ok(()) } else { Err(failed(stringify!($name), status)) }
+            }
+        }
+    }};
+}
+
+fn absent(call: &'static str) -> Error {
+    let since = Symbols::ALL.iter().find(|symbol| symbol.name == call).map(|symbol| symbol.since);
+    let error = Error::new(ErrorKind::CuptiTooOld, format!("this CUPTI library does not export {call}"));
+    match since {
+        Some(since) => error.with_hint(format!("it needs CUPTI {since} or newer")),
+        None => error,
+    }
+}
+
+fn failed(call: &'static str, status: c::CUptiResult) -> Error {
+    use c::CUptiResult as R;
+    let kind = match status {
+        R::CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED | R::CUPTI_ERROR_HARDWARE_BUSY => ErrorKind::Busy,
+        // Old versions say so when a second client subscribes.
+        R::CUPTI_ERROR_MAX_LIMIT_REACHED if call == "cuptiSubscribe" => ErrorKind::Busy,
+        R::CUPTI_ERROR_INSUFFICIENT_PRIVILEGES | R::CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES => {
+            ErrorKind::PermissionDenied
+        }
+        _ => ErrorKind::Call,
+    };
+    let error = Error::new(kind, "CUPTI refused").with_call(call, i32::from_ne_bytes(status.0.to_ne_bytes()));
+    match cupti_sys::result::remedy(status.0) {
+        Some(remedy) => error.with_hint(remedy),
+        None => error,
+    }
+}
+
+impl Cupti {
+    pub fn new(symbols: &'static Symbols) -> Self {
+        Self { symbols }
+    }
+
+    /// `cuptiGetVersion`.
+    pub fn version(self) -> Result<LibraryVersion> {
+        let mut version = 0;
+        call!(self, cuptiGetVersion, &raw mut version)?;
+        Ok(LibraryVersion::from_api(version))
+    }
+
+    /// `cuptiGetTimestamp`: CUPTI's host clock.
+    pub fn timestamp_ns(self) -> Result<u64> {
+        let mut timestamp = 0;
+        call!(self, cuptiGetTimestamp, &raw mut timestamp)?;
+        Ok(timestamp)
+    }
+
+    /// `cuptiSubscribe` with our callback.
+    pub fn subscribe(self) -> Result<Subscriber> {
+        let mut handle = std::ptr::null_mut();
+        call!(self, cuptiSubscribe, &raw mut handle, Some(callbacks::api), std::ptr::null_mut())?;
+        NonNull::new(handle)
+            .map(Subscriber)
+            .ok_or_else(|| Error::new(ErrorKind::Call, "cuptiSubscribe succeeded without a handle"))
+    }
+
+    /// `cuptiUnsubscribe`; waits for callbacks in flight.
+    pub fn unsubscribe(self, subscriber: &Subscriber) -> Result<()> {
+        call!(self, cuptiUnsubscribe, subscriber.0.as_ptr())
+    }
+
+    /// `cuptiEnableCallback`.
+    pub fn enable_callback(self, subscriber: &Subscriber, domain: c::CUpti_CallbackDomain, cbid: u32) -> Result<()> {
+        call!(self, cuptiEnableCallback, 1, subscriber.0.as_ptr(), domain, cbid)
+    }
+
+    /// `cuptiGetCallbackName`; none for ids that are newer than the library.
+    pub fn callback_name(self, domain: c::CUpti_CallbackDomain, cbid: u32) -> Option<String> {
+        let mut name: *const c_char = std::ptr::null();
+        call!(self, cuptiGetCallbackName, domain, cbid, &raw mut name).ok()?;
+        // SAFETY: on success CUPTI has set the pointer to a string constant of the library, which stays loaded.
+        (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned())
+    }
+
+    /// `cuptiActivitySetAttribute` for an attribute of one byte.
+    pub fn set_flag(self, attribute: c::CUpti_ActivityAttribute, mut value: u8) -> Result<()> {
+        let mut size = size_of::<u8>();
+        let value = (&raw mut value).cast::<c_void>();
+        call!(self, cuptiActivitySetAttribute, attribute, &raw mut size, value)
+    }
+
+    /// `cuptiActivitySetAttribute` for an attribute of type `size_t`.
+    pub fn set_size(self, attribute: c::CUpti_ActivityAttribute, mut value: usize) -> Result<()> {
+        let mut size = size_of::<usize>();
+        let value = (&raw mut value).cast::<c_void>();
+        call!(self, cuptiActivitySetAttribute, attribute, &raw mut size, value)
+    }
+
+    /// `cuptiSetThreadIdType`: kernel thread ids in API records, as everywhere else in the tables.
+    pub fn use_system_thread_ids(self) -> Result<()> {
+        let system = c::CUpti_ActivityThreadIdType::CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM;
+        call!(self, cuptiSetThreadIdType, system)
+    }
+
+    /// `cuptiActivityRegisterCallbacks` with the callbacks that serve the process's pool.
+    pub fn register_buffer_callbacks(self) -> Result<()> {
+        let (requested, completed) = (callbacks::buffer_requested, callbacks::buffer_completed);
+        call!(self, cuptiActivityRegisterCallbacks, Some(requested), Some(completed))
+    }
+
+    /// `cuptiActivityEnable`.
+    pub fn enable(self, kind: u32) -> Result<()> {
+        call!(self, cuptiActivityEnable, c::CUpti_ActivityKind(kind))
+    }
+
+    /// `cuptiActivityDisable`.
+    pub fn disable(self, kind: u32) -> Result<()> {
+        call!(self, cuptiActivityDisable, c::CUpti_ActivityKind(kind))
+    }
+
+    /// `cuptiActivityFlushPeriod` in milliseconds; 0 turns it off.
+    pub fn flush_period(self, milliseconds: u32) -> Result<()> {
+        call!(self, cuptiActivityFlushPeriod, milliseconds)
+    }
+
+    /// `cuptiActivityFlushAll`: with `forced`, also buffers with records that are not complete.
+    pub fn flush_all(self, forced: bool) -> Result<()> {
+        let flag = if forced { c::CUpti_ActivityFlag::CUPTI_ACTIVITY_FLAG_FLUSH_FORCED.0 } else { 0 };
+        call!(self, cuptiActivityFlushAll, flag)
+    }
+
+    /// `cuptiActivityGetNumDroppedRecords` since the last call.
+    pub fn take_dropped(self) -> Result<u64> {
+        let mut dropped = 0;
+        call!(self, cuptiActivityGetNumDroppedRecords, std::ptr::null_mut(), 0, &raw mut dropped)?;
+        Ok(dropped as u64)
+    }
+
+    /// `cuptiActivityGetNextRecord` over a whole buffer: where each record begins.
+    ///
+    /// Returns whether the walk ended at the end of the valid bytes, as it should.
+    pub fn record_offsets(self, filled: &Filled, offsets: &mut Vec<u32>) -> bool {
+        offsets.clear();
+        let start = filled.block.as_ptr();
+        let mut record: *mut c::CUpti_Activity = std::ptr::null_mut();
+        loop {
+            match call!(self, cuptiActivityGetNextRecord, start, filled.valid_bytes, &raw mut record) {
+                Ok(()) => {
+                    let offset = (record as usize).wrapping_sub(start as usize);
+                    let Ok(offset) = u32::try_from(offset) else { return false };
+                    if offset as usize >= filled.valid_bytes {
+                        return false;
+                    }
+                    offsets.push(offset);
+                }
+                Err(end) => return end.code == Some(MAX_LIMIT_REACHED),
+            }
+        }
+    }
+}
+
+/// The code with which a walk over a buffer ends where it should.
+const MAX_LIMIT_REACHED: i32 = c::CUptiResult::CUPTI_ERROR_MAX_LIMIT_REACHED.0 as i32;
+
+/// The bytes of a kernel name that a record of the running session points to, without the NUL.
+///
+/// CUPTI keeps these strings for as long as the module is loaded, in fact longer; the caller copies at once.
+pub(crate) fn record_string<'a>(pointer: u64) -> Option<&'a [u8]> {
+    let pointer = pointer as usize as *const c_char;
+    // SAFETY: a name in a record that CUPTI delivered points to a NUL-terminated string that CUPTI owns.
+    (!pointer.is_null()).then(|| unsafe { CStr::from_ptr(pointer) }.to_bytes())
+}

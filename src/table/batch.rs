@@ -1,0 +1,96 @@
+//! A table's rows between two row groups, column by column.
+
+use arrow_schema::Field;
+use parquet::errors::Result;
+
+use super::column::Column;
+use super::schema::Table;
+
+/// The rows of one table that are not written yet.
+pub(super) trait Batch: Default {
+    /// A row as the pipeline hands it over.
+    type Row;
+    /// The table that the rows belong to.
+    const TABLE: Table;
+
+    /// The columns in their order.
+    fn columns() -> Vec<Field>;
+
+    /// Adds a row.
+    fn push(&mut self, row: &Self::Row);
+
+    /// How many rows there are.
+    fn rows(&self) -> usize;
+
+    /// Bytes of text in the rows, which their number alone does not bound.
+    fn text_bytes(&self) -> usize;
+
+    /// Hands every column to `write`, in order, and forgets the rows. Stops at the first error.
+    fn drain(&mut self, write: &mut dyn FnMut(usize, &mut dyn Drain) -> Result<()>) -> Result<()>;
+}
+
+/// A column that can be written without knowing what a row gives for it.
+pub(super) trait Drain {
+    fn drain(&mut self, chunk: &mut super::encode::chunk::Chunk);
+}
+
+impl<C: Column> Drain for C {
+    fn drain(&mut self, chunk: &mut super::encode::chunk::Chunk) {
+        Column::drain(self, chunk);
+    }
+}
+
+/// Defines a table: for each column its comment (which becomes the description in the files), name, kind, unit,
+/// and where a row has it.
+macro_rules! table {
+    (
+        $(#[$about:meta])*
+        $name:ident($row:ident: &$row_type:ty) {
+            $( $(#[doc = $doc:literal])+ $column:ident: $kind:ty $([$unit:literal])? = $value:expr; )*
+        }
+    ) => {
+        $(#[$about])*
+        #[derive(Default)]
+        pub(crate) struct $name {
+            rows: usize,
+            $( $column: $kind, )*
+        }
+
+        impl $crate::table::batch::Batch for $name {
+            type Row = $row_type;
+            const TABLE: $crate::table::schema::Table = $crate::table::schema::Table::$name;
+
+            fn columns() -> Vec<arrow_schema::Field> {
+                vec![$({
+                    let unit: &[&str] = &[$($unit)?];
+                    $crate::table::schema::field::<$kind>(
+                        stringify!($column), unit.first().copied(), concat!($($doc),+),
+                    )
+                }),*]
+            }
+
+            fn push(&mut self, $row: &$row_type) {
+                self.rows += 1;
+                $( $crate::table::column::Column::push(&mut self.$column, $value); )*
+            }
+
+            fn rows(&self) -> usize {
+                self.rows
+            }
+
+            fn text_bytes(&self) -> usize {
+                0 $( + $crate::table::column::Column::text_bytes(&self.$column) )*
+            }
+
+            fn drain(
+                &mut self,
+                write: &mut dyn FnMut(usize, &mut dyn $crate::table::batch::Drain) -> parquet::errors::Result<()>,
+            ) -> parquet::errors::Result<()> {
+                let rows = std::mem::take(&mut self.rows);
+                $( write(rows, &mut self.$column)?; )*
+                Ok(())
+            }
+        }
+    };
+}
+pub(super) use table;

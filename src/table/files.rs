@@ -1,0 +1,106 @@
+//! The folder of a dataset: which files in it are ours, and how they come to be.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use super::schema::Table;
+use crate::error::{Error, ErrorKind, Result};
+
+/// The end of a part's name once it is whole.
+const PART_END: &str = ".parquet";
+/// The end of its name while it is written; it then also begins with a dot, so that no glob finds it.
+const TEMPORARY_END: &str = ".parquet.tmp";
+
+/// Where parts are written. A test puts a full disk here.
+pub(crate) trait PartFiles: Send {
+    /// Creates a file for writing.
+    fn create(&mut self, path: &Path) -> io::Result<Box<dyn Write + Send>>;
+
+    /// Gives a finished file its name.
+    fn publish(&mut self, temporary: &Path, path: &Path) -> io::Result<()>;
+
+    /// Removes a file that could not be finished.
+    fn discard(&mut self, temporary: &Path) -> io::Result<()>;
+}
+
+/// The file system.
+pub(crate) struct Disk;
+
+impl PartFiles for Disk {
+    fn create(&mut self, path: &Path) -> io::Result<Box<dyn Write + Send>> {
+        Ok(Box::new(File::create(path)?))
+    }
+
+    fn publish(&mut self, temporary: &Path, path: &Path) -> io::Result<()> {
+        fs::rename(temporary, path)
+    }
+
+    fn discard(&mut self, temporary: &Path) -> io::Result<()> {
+        fs::remove_file(temporary)
+    }
+}
+
+/// The name of a part.
+pub(super) fn part_path(folder: &Path, table: Table, number: u32) -> PathBuf {
+    folder.join(format!("{table}-{number:05}{PART_END}"))
+}
+
+/// The name of a part while it is written.
+pub(super) fn temporary_path(folder: &Path, table: Table, number: u32) -> PathBuf {
+    folder.join(format!(".{table}-{number:05}{TEMPORARY_END}"))
+}
+
+/// The table and number that a part's name tells, if it is one.
+pub(super) fn parse_part(name: &str) -> Option<(Table, u32)> {
+    parse_stem(name.strip_suffix(PART_END)?)
+}
+
+fn parse_temporary(name: &str) -> Option<(Table, u32)> {
+    parse_stem(name.strip_prefix('.')?.strip_suffix(TEMPORARY_END)?)
+}
+
+fn parse_stem(stem: &str) -> Option<(Table, u32)> {
+    let (table, number) = stem.rsplit_once('-')?;
+    let digits = number.len() >= 5 && number.bytes().all(|byte| byte.is_ascii_digit());
+    Some((Table::from_name(table)?, number.parse().ok().filter(|_| digits)?))
+}
+
+/// Makes the folder ready for a new dataset.
+///
+/// # Errors
+///
+/// `OutputExists` where something is there already: a file, a folder of other things, or, without `overwrite`,
+/// another dataset. Only files that a dataset is made of are ever removed.
+pub(super) fn prepare_folder(folder: &Path, overwrite: bool) -> Result<()> {
+    let refuse = |why: &str, hint: &str| {
+        Err(Error::new(ErrorKind::OutputExists, format!("{} {why}", folder.display())).with_hint(hint))
+    };
+    match fs::metadata(folder) {
+        Ok(found) if !found.is_dir() => return refuse("is a file", "choose another output"),
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return fs::create_dir_all(folder).map_err(|error| Error::io("cannot create", folder, error));
+        }
+        Err(error) => return Err(Error::io("cannot look at", folder, error)),
+    }
+
+    let list = |error| Error::io("cannot list", folder, error);
+    let mut ours = Vec::new();
+    let mut others = 0;
+    for entry in fs::read_dir(folder).map_err(list)? {
+        let entry = entry.map_err(list)?;
+        match entry.file_name().to_str().and_then(|name| parse_part(name).or_else(|| parse_temporary(name))) {
+            Some(_) => ours.push(entry.path()),
+            None => others += 1,
+        }
+    }
+    if ours.is_empty() && others > 0 {
+        return refuse("is a folder of other things", "choose another output");
+    }
+    if !ours.is_empty() && !overwrite {
+        return refuse("holds a dataset", "choose another output, or ask for overwriting");
+    }
+    ours.iter()
+        .try_for_each(|path| fs::remove_file(path).map_err(|error| Error::io("cannot remove", path, error)))
+}

@@ -1,0 +1,190 @@
+//! A dataset that is read.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use arrow_array::{Array, RecordBatch, StringArray};
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
+};
+use parquet::errors::ParquetError;
+
+use super::files::{parse_part, part_path};
+use super::schema::{SCHEMA_VERSION, SCHEMA_VERSION_KEY, TABLE_KEY, Table};
+use crate::error::{Error, ErrorKind, Result};
+
+/// Rows of a batch that is read.
+pub const READ_BATCH_ROWS: usize = 65_536;
+
+/// A dataset on disk: the parts of its tables, checked.
+///
+/// Opening reads the footer of each part and no rows.
+#[derive(Debug)]
+pub struct Dataset {
+    tables: BTreeMap<Table, Vec<Part>>,
+}
+
+#[derive(Debug)]
+struct Part {
+    path: PathBuf,
+    metadata: ArrowReaderMetadata,
+}
+
+impl Part {
+    fn rows(&self) -> u64 {
+        u64::try_from(self.metadata.metadata().file_metadata().num_rows()).unwrap_or(0)
+    }
+}
+
+impl Dataset {
+    /// Opens the dataset in a folder.
+    ///
+    /// # Errors
+    ///
+    /// `Io` if the folder or a file cannot be read; `Format` if the folder is no dataset, if a part is missing
+    /// between two others, or if a file is cut short, was not written by this crate, or has a later version of
+    /// the tables. The file is named.
+    pub fn open(folder: impl AsRef<Path>) -> Result<Self> {
+        let folder = folder.as_ref();
+        let list = |error| Error::io("cannot list", folder, error);
+        let mut numbers: BTreeMap<Table, Vec<u32>> = BTreeMap::new();
+        for entry in std::fs::read_dir(folder).map_err(list)? {
+            let name = entry.map_err(list)?.file_name();
+            // Everything else is left alone: parts that were not finished, and files of others.
+            if let Some((table, number)) = name.to_str().and_then(parse_part) {
+                numbers.entry(table).or_default().push(number);
+            }
+        }
+        if numbers.is_empty() {
+            return Err(Error::new(ErrorKind::Format, format!("{} holds no dataset", folder.display()))
+                .with_hint("a dataset is a folder with files such as launches-00000.parquet"));
+        }
+
+        let mut tables = BTreeMap::new();
+        for (table, mut numbers) in numbers {
+            numbers.sort_unstable();
+            let mut parts = Vec::with_capacity(numbers.len());
+            for (expected, number) in (0u32..).zip(numbers) {
+                if number != expected {
+                    let missing = part_path(folder, table, expected);
+                    return Err(Error::new(ErrorKind::Format, format!("{} is missing", missing.display()))
+                        .with_hint("later parts of the table are there; the dataset was copied in part"));
+                }
+                parts.push(open_part(part_path(folder, table, number), table)?);
+            }
+            tables.insert(table, parts);
+        }
+        Ok(Self { tables })
+    }
+
+    /// The tables that are there.
+    pub fn tables(&self) -> impl Iterator<Item = Table> {
+        self.tables.keys().copied()
+    }
+
+    /// Whether the run was closed. A process that was killed leaves all parts but the last of each table, and
+    /// neither `env` nor `losses`.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        [Table::Env, Table::Losses].iter().all(|table| self.tables.contains_key(table))
+    }
+
+    /// The number of rows of a table; 0 if it is not there.
+    #[must_use]
+    pub fn rows(&self, table: Table) -> u64 {
+        self.parts(table).iter().map(Part::rows).sum()
+    }
+
+    /// All rows of a table, in the order in which they were written; empty if it is not there.
+    ///
+    /// # Errors
+    ///
+    /// `Io` or `Format` if a file cannot be read; the file is named.
+    pub fn read(&self, table: Table) -> Result<Vec<RecordBatch>> {
+        self.batches(table).collect()
+    }
+
+    /// The rows of a table, batch by batch.
+    pub fn batches(&self, table: Table) -> impl Iterator<Item = Result<RecordBatch>> {
+        self.parts(table).iter().flat_map(|part| {
+            let (batches, failed) = match read_part(part) {
+                Ok(batches) => (Some(batches), None),
+                Err(error) => (None, Some(Err(error))),
+            };
+            let batches = batches.into_iter().flatten();
+            failed.into_iter().chain(batches.map(|batch| batch.map_err(|error| unreadable(&part.path, error))))
+        })
+    }
+
+    /// The facts about the run (`env`); of a fact that is told twice, the last.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    pub fn env(&self) -> Result<BTreeMap<String, String>> {
+        let mut facts = BTreeMap::new();
+        for batch in self.batches(Table::Env) {
+            let batch = batch?;
+            let text = |name| batch.column_by_name(name)?.as_any().downcast_ref::<StringArray>();
+            let (Some(keys), Some(values)) = (text("key"), text("value")) else { continue };
+            let pairs = keys.iter().zip(values).filter_map(|(key, value)| key.zip(value));
+            facts.extend(pairs.map(|(key, value)| (key.to_owned(), value.to_owned())));
+        }
+        Ok(facts)
+    }
+
+    fn parts(&self, table: Table) -> &[Part] {
+        self.tables.get(&table).map_or(&[], Vec::as_slice)
+    }
+}
+
+fn open_part(path: PathBuf, table: Table) -> Result<Part> {
+    let file = File::open(&path).map_err(|error| Error::io("cannot open", &path, error))?;
+    let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new())
+        .map_err(|error| unreadable(&path, error))?;
+    check(&path, table, &metadata)?;
+    Ok(Part { path, metadata })
+}
+
+/// Refuses what this crate did not write, and what it cannot know yet.
+fn check(path: &Path, table: Table, metadata: &ArrowReaderMetadata) -> Result<()> {
+    let refuse = |why: String| Error::new(ErrorKind::Format, format!("{}: {why}", path.display()));
+    let facts = metadata.metadata().file_metadata().key_value_metadata();
+    let fact = |key| facts?.iter().find(|fact| fact.key == key)?.value.as_deref();
+
+    let (Some(version), Some(name)) = (fact(SCHEMA_VERSION_KEY), fact(TABLE_KEY)) else {
+        return Err(refuse("a Parquet file, but not of this crate".into()));
+    };
+    match version.parse::<u32>() {
+        Ok(version) if version <= SCHEMA_VERSION => {}
+        Ok(version) => {
+            return Err(refuse(format!("schema version {version}, known up to {SCHEMA_VERSION}"))
+                .with_hint("it was written by a later version of this crate: update to read it"));
+        }
+        Err(_) => return Err(refuse(format!("schema version {version:?} is not a number"))),
+    }
+    if name != table.name() {
+        return Err(refuse(format!("holds the table {name}")).with_hint("the file was renamed"));
+    }
+    let known = table.schema();
+    let same = known.fields().len() == metadata.schema().fields().len()
+        && known.fields().iter().zip(metadata.schema().fields()).all(|(known, found)| {
+            known.name() == found.name() && known.data_type() == found.data_type()
+        });
+    if same { Ok(()) } else { Err(refuse("its columns are not those of its schema version".into())) }
+}
+
+fn read_part(part: &Part) -> Result<ParquetRecordBatchReader> {
+    let file = File::open(&part.path).map_err(|error| Error::io("cannot open", &part.path, error))?;
+    ParquetRecordBatchReaderBuilder::new_with_metadata(file, part.metadata.clone())
+        .with_batch_size(READ_BATCH_ROWS)
+        .build()
+        .map_err(|error| unreadable(&part.path, error))
+}
+
+fn unreadable(path: &Path, error: impl Into<ParquetError>) -> Error {
+    Error::new(ErrorKind::Format, format!("cannot read {}", path.display()))
+        .with_source(error.into())
+        .with_hint("the file is damaged or was cut short")
+}

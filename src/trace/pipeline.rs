@@ -1,0 +1,577 @@
+//! From what was delivered to rows: the same for a live session and for a recording.
+//!
+//! The pipeline is pure apart from the sink that it writes rows to. It is fed in any order with events and
+//! buffers, and ends with [`Pipeline::finish`].
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use cupti_sys::{LibraryVersion, kind};
+use rustc_hash::FxHashMap;
+
+use crate::attribute::{Attributor, Begin, Launch, Link, Origin, Settled, Totals};
+use crate::channel::{self, Args, ArgValue, Event, Named, Payload, RangeKind};
+use crate::cupti::calls::{LeadsTable, Leads};
+use crate::losses::{Cause, Losses};
+use crate::names::{KernelNames, StringPool};
+use crate::record::{self, Common, Decoder, Record};
+use crate::table::TableSink;
+use crate::table::rows::{
+    ApiRow, Attribution, DeviceWork, EnvRow, InvalidReason, KernelName, LaunchRow, MarkRow, MemoryRow,
+    OverheadRow, RangeRow, SynchronizationRow, TransferRow,
+};
+use crate::units::{CorrelationId, Nanos, ProcessEpoch, ThreadId};
+
+/// What the numbers and pointers in a buffer meant in the recording process.
+pub(crate) trait Meanings {
+    /// The bytes of a string that a record points to.
+    fn string(&self, pointer: u64) -> Option<&[u8]>;
+    /// The name of an API call.
+    fn call_name(&self, kind: u32, cbid: u32) -> Option<String>;
+}
+
+/// One activity buffer.
+pub(crate) struct Buffer<'a> {
+    /// Host time at which the worker got it.
+    pub received: Nanos,
+    pub bytes: &'a [u8],
+    /// Where records begin.
+    pub offsets: &'a [u32],
+    /// The walk over the buffer ended at its end.
+    pub complete: bool,
+}
+
+/// How the session began.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Start {
+    pub version: LibraryVersion,
+    pub time: Nanos,
+    pub epoch: ProcessEpoch,
+}
+
+/// Stamps further than this outside the session are not believed.
+const PLAUSIBLE_NS: i64 = 3_600_000_000_000;
+
+/// Clocks that differ by less than this are the same clock, read one after the other.
+const CLOCK_TOLERANCE_NS: i64 = 1_000_000;
+
+/// Kernel-name pointers that are remembered before the table starts afresh.
+const MAX_NAME_POINTERS: usize = 1 << 16;
+
+/// How many records and rows there were.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub launches: u64,
+    pub transfers: u64,
+    pub ranges: u64,
+    pub records: u64,
+}
+
+/// The state of one session's worker.
+pub(crate) struct Pipeline<S> {
+    sink: S,
+    start: Start,
+    decoder: Decoder,
+    leads: LeadsTable,
+    attributor: Attributor,
+    kernel_names: KernelNames,
+    kernels_by_pointer: FxHashMap<u64, Arc<KernelName>>,
+    strings: StringPool,
+    domains: FxHashMap<u32, Arc<str>>,
+    categories: FxHashMap<(u32, u32), Arc<str>>,
+    losses: Losses,
+    tally: Tally,
+    /// What to add to host times so that they are on CUPTI's clock; 0 where both are the same clock.
+    clock_shift_ns: i64,
+    last_time: Nanos,
+}
+
+impl<S: TableSink> Pipeline<S> {
+    pub fn new(start: Start, sink: S) -> Self {
+        Self {
+            sink,
+            start,
+            decoder: Decoder::new(start.version),
+            leads: LeadsTable::new(),
+            attributor: Attributor::new(start.time, start.epoch),
+            kernel_names: KernelNames::default(),
+            kernels_by_pointer: FxHashMap::default(),
+            strings: StringPool::default(),
+            domains: FxHashMap::default(),
+            categories: FxHashMap::default(),
+            losses: Losses::default(),
+            tally: Tally::default(),
+            clock_shift_ns: 0,
+            last_time: start.time,
+        }
+    }
+
+    /// Counts a loss that happened outside.
+    pub fn loss(&mut self, cause: Cause, count: u64) {
+        self.losses.add(cause, count);
+    }
+
+    /// A fact about the run.
+    pub fn fact(&mut self, key: &str, value: &str) {
+        self.sink.env(&EnvRow { key: key.to_owned(), value: value.to_owned() });
+    }
+
+    /// Both clocks at one moment.
+    pub fn clock(&mut self, cupti_ns: i64, host: Nanos) {
+        let shift = cupti_ns.saturating_sub(host.0);
+        self.clock_shift_ns = if shift.abs() < CLOCK_TOLERANCE_NS { 0 } else { shift };
+    }
+
+    /// Events of one thread, as `channel::drain` hands them over.
+    pub fn events(&mut self, thread: ThreadId, run: &[u8]) {
+        for event in channel::decode(run) {
+            match event {
+                Ok(event) => self.event(thread, event),
+                Err(_) => self.losses.add(Cause::EventsMalformed, 1),
+            }
+        }
+        self.write_settled();
+    }
+
+    fn event(&mut self, thread: ThreadId, event: Event<'_>) {
+        match event {
+            Event::Launch { correlation, range, epoch, cbid, time } => {
+                let leads = self.leads.of(cbid);
+                self.attributor.launch(Launch {
+                    correlation,
+                    range,
+                    epoch,
+                    thread,
+                    time: self.on_cupti_clock(time),
+                    many: leads != Leads::ToOne,
+                    graph: leads == Leads::ToGraph,
+                });
+            }
+            Event::Begin { range, kind, parent, epoch, domain, category, color, payload, time, name, args } => {
+                let begin = Begin {
+                    range,
+                    kind,
+                    parent,
+                    name: self.strings.intern(name),
+                    domain,
+                    category,
+                    color,
+                    payload: payload_text(payload),
+                    args: args_json(&args),
+                    thread,
+                    start_ns: self.on_cupti_clock(time).0,
+                };
+                self.attributor.begin(begin, epoch);
+            }
+            Event::End { range, epoch, time } => {
+                let end = self.on_cupti_clock(time);
+                self.attributor.end(range, epoch, end.0);
+            }
+            Event::Mark { range, domain, category, color, payload, time, name } => {
+                let row = MarkRow {
+                    time_ns: self.on_cupti_clock(time).0,
+                    name: self.strings.intern(name),
+                    domain: self.domain_name(domain),
+                    category: self.category_name(domain, category),
+                    color,
+                    payload: payload_text(payload),
+                    thread,
+                    range,
+                };
+                self.sink.mark(&row);
+            }
+            Event::Unbalanced { process, .. } => {
+                let cause = if process { Cause::UnbalancedEnd } else { Cause::UnbalancedPop };
+                self.losses.add(cause, 1);
+            }
+            Event::Name { what, name } => self.name(what, name),
+        }
+    }
+
+    fn on_cupti_clock(&mut self, host: Nanos) -> Nanos {
+        let time = Nanos(host.0.saturating_add(self.clock_shift_ns));
+        self.last_time = self.last_time.max(time);
+        time
+    }
+
+    fn name(&mut self, what: Named, name: &[u8]) {
+        let name = self.strings.intern(name);
+        match what {
+            Named::Domain { domain } => {
+                self.domains.insert(domain, name);
+            }
+            Named::Category { domain, category } => {
+                self.categories.insert((domain, category), name);
+            }
+            Named::Thread { tid } => self.fact(&format!("thread.{tid}.name"), &name),
+        }
+    }
+
+    fn domain_name(&self, domain: u32) -> Option<Arc<str>> {
+        match self.domains.get(&domain) {
+            Some(name) => Some(Arc::clone(name)),
+            None => (domain != 0).then(|| domain.to_string().into()),
+        }
+    }
+
+    fn category_name(&self, domain: u32, category: u32) -> Option<Arc<str>> {
+        match self.categories.get(&(domain, category)) {
+            Some(name) => Some(Arc::clone(name)),
+            None => (category != 0).then(|| category.to_string().into()),
+        }
+    }
+
+    /// One activity buffer.
+    pub fn buffer(&mut self, buffer: &Buffer<'_>, meanings: &impl Meanings) {
+        if !buffer.complete {
+            self.losses.add(Cause::BuffersDamaged, 1);
+        }
+        for offset in buffer.offsets {
+            let record = self.decoder.decode(buffer.bytes, *offset);
+            self.tally.records += 1;
+            self.record(record, buffer.received, meanings);
+        }
+        self.write_settled();
+    }
+
+    fn record(&mut self, record: Record, received: Nanos, meanings: &impl Meanings) {
+        match record {
+            Record::Kernel(kernel) => {
+                let (work, link) = self.device_work(&kernel.common, received);
+                let totals = Totals {
+                    launches: 1,
+                    gpu_sum_ns: work.duration_ns.unwrap_or(0),
+                    span: work.duration_ns.map(|_| (work.start_ns, work.end_ns)),
+                    ..Totals::default()
+                };
+                self.attributor.account(&link, totals);
+                let row = LaunchRow {
+                    work,
+                    kernel: self.kernel_name(kernel.name, meanings),
+                    grid: kernel.grid,
+                    block: kernel.block,
+                    cluster: kernel.cluster,
+                    registers_per_thread: kernel.registers_per_thread,
+                    static_shared_memory_bytes: kernel.static_shared_memory,
+                    dynamic_shared_memory_bytes: kernel.dynamic_shared_memory,
+                    local_memory_per_thread_bytes: kernel.local_memory_per_thread,
+                };
+                self.tally.launches += 1;
+                self.sink.launch(&row);
+            }
+            Record::Copy(copy) => {
+                let row = self.transfer(&copy.common, received, |work| TransferRow {
+                    work,
+                    operation: if copy.peers.is_some() { "peer" } else { "memcpy" },
+                    copy_kind: Some(record::copy_kind(copy.kind)),
+                    bytes: copy.bytes,
+                    src_kind: Some(record::memory_kind(copy.src_kind.into())),
+                    dst_kind: Some(record::memory_kind(copy.dst_kind.into())),
+                    src_device: copy.peers.map(|(source, _)| source),
+                    dst_device: copy.peers.map(|(_, destination)| destination),
+                    asynchronous: copy.flags & 1 != 0,
+                    value: None,
+                });
+                self.sink.transfer(&row);
+            }
+            Record::Fill(fill) => {
+                let row = self.transfer(&fill.common, received, |work| TransferRow {
+                    work,
+                    operation: "memset",
+                    copy_kind: None,
+                    bytes: fill.bytes,
+                    src_kind: None,
+                    dst_kind: Some(record::memory_kind(fill.memory_kind)),
+                    src_device: None,
+                    dst_device: None,
+                    asynchronous: fill.flags & 1 != 0,
+                    value: Some(fill.value),
+                });
+                self.sink.transfer(&row);
+            }
+            Record::Overhead(overhead) => self.sink.overhead(&OverheadRow {
+                kind: self.strings.intern(record::overhead_kind(overhead.kind).as_bytes()),
+                start_ns: stamp(overhead.start),
+                end_ns: stamp(overhead.end),
+                thread: overhead.thread.map(ThreadId),
+                correlation: overhead.correlation,
+            }),
+            Record::Api(api) => {
+                let name = meanings.call_name(api.kind, api.cbid);
+                let name = name.unwrap_or_else(|| format!("cbid_{}", api.cbid));
+                let row = ApiRow {
+                    domain: record::api_kind(api.kind),
+                    name: self.strings.intern(name.as_bytes()),
+                    start_ns: stamp(api.start),
+                    end_ns: stamp(api.end),
+                    thread: ThreadId(api.thread),
+                    correlation: api.correlation,
+                    return_value: api.return_value,
+                };
+                self.sink.api_call(&row);
+            }
+            Record::Synchronization(synchronization) => {
+                let row = SynchronizationRow {
+                    kind: self.strings.intern(record::synchronization_kind(synchronization.kind).as_bytes()),
+                    start_ns: stamp(synchronization.start),
+                    end_ns: stamp(synchronization.end),
+                    correlation: synchronization.correlation,
+                    context: synchronization.context,
+                    stream: (synchronization.stream != u32::MAX).then_some(synchronization.stream),
+                };
+                self.sink.synchronization(&row);
+            }
+            Record::Memory(memory) => {
+                let row = MemoryRow {
+                    operation: self.strings.intern(record::memory_operation(memory.operation).as_bytes()),
+                    // CAST: kinds are small numbers; one that is not becomes `other`.
+                    memory_kind: self.strings.intern(
+                        record::memory_kind(u16::try_from(memory.kind).unwrap_or(u16::MAX)).as_bytes(),
+                    ),
+                    address: memory.address,
+                    bytes: memory.bytes,
+                    time_ns: stamp(memory.time),
+                    device: memory.device,
+                    context: memory.context,
+                    stream: (memory.stream != u32::MAX).then_some(memory.stream),
+                    correlation: memory.correlation,
+                    asynchronous: memory.asynchronous,
+                };
+                self.sink.memory_operation(&row);
+            }
+            Record::Unknown { .. } => self.losses.add(Cause::RecordsUnknown, 1),
+            Record::Truncated { .. } => self.losses.add(Cause::RecordsTruncated, 1),
+        }
+    }
+
+    fn transfer(
+        &mut self,
+        common: &Common,
+        received: Nanos,
+        row: impl FnOnce(DeviceWork) -> TransferRow,
+    ) -> TransferRow {
+        let (work, link) = self.device_work(common, received);
+        self.attributor.account(&link, Totals { transfers: 1, ..Totals::default() });
+        self.tally.transfers += 1;
+        row(work)
+    }
+
+    fn device_work(&mut self, common: &Common, received: Nanos) -> (DeviceWork, Link) {
+        let invalid = self.invalid_reason(common, received);
+        let (start_ns, end_ns) = (stamp(common.start), stamp(common.end));
+        let in_graph = common.graph_node != 0;
+        let link = self.attributor.resolve(Origin {
+            correlation: common.correlation,
+            graph_node: in_graph,
+            device_launched: common.device_launched,
+            start_ns: if invalid.is_none() { start_ns } else { 0 },
+        });
+        self.count(invalid, link.attribution);
+        let work = DeviceWork {
+            range: link.range,
+            range_path: link.path.clone(),
+            range_set: link.set.map(|epoch| epoch.0.into()),
+            start_ns,
+            end_ns,
+            duration_ns: invalid.is_none().then(|| end_ns - start_ns),
+            launch_lead_ns: link.time.filter(|_| invalid.is_none()).map(|time| start_ns.saturating_sub(time.0)),
+            thread: link.thread,
+            correlation: common.correlation,
+            device: common.device,
+            context: common.context,
+            stream: common.stream,
+            graph: in_graph.then_some(common.graph),
+            graph_node: in_graph.then_some(common.graph_node),
+            invalid,
+            attribution: link.attribution,
+        };
+        (work, link)
+    }
+
+    fn invalid_reason(&self, common: &Common, received: Nanos) -> Option<InvalidReason> {
+        let (start, end) = (common.start, common.end);
+        if start == 0 && end == 0 {
+            return Some(InvalidReason::ZeroTimestamp);
+        }
+        // On CUPTI's clock, like the stamps.
+        let earliest = self.start.time.0.saturating_add(self.clock_shift_ns).saturating_sub(PLAUSIBLE_NS);
+        let latest = received.0.saturating_add(self.clock_shift_ns).saturating_add(PLAUSIBLE_NS);
+        let plausible = |stamp| i64::try_from(stamp).is_ok_and(|stamp| earliest <= stamp && stamp <= latest);
+        if !plausible(start) || !plausible(end) {
+            Some(InvalidReason::OutOfRange)
+        } else if end < start {
+            Some(InvalidReason::EndBeforeStart)
+        } else {
+            None
+        }
+    }
+
+    fn count(&mut self, invalid: Option<InvalidReason>, attribution: Attribution) {
+        let cause = invalid.map(|reason| match reason {
+            InvalidReason::ZeroTimestamp => Cause::RecordsZeroTimestamp,
+            InvalidReason::EndBeforeStart => Cause::RecordsEndBeforeStart,
+            InvalidReason::OutOfRange => Cause::RecordsOutOfRange,
+        });
+        if let Some(cause) = cause {
+            self.losses.add(cause, 1);
+        }
+        let cause = match attribution {
+            Attribution::Range | Attribution::NoRange | Attribution::DeviceLaunched => return,
+            Attribution::LaunchedBeforeStart => Cause::LaunchedBeforeStart,
+            Attribution::LaunchNotSeen => Cause::LaunchNotSeen,
+            Attribution::LaunchEvicted => Cause::LaunchEvicted,
+            Attribution::GraphUnmapped => Cause::GraphUnmapped,
+        };
+        self.losses.add(cause, 1);
+    }
+
+    /// A pointer can be used again for another name (a module was unloaded), so the text is compared each time.
+    fn kernel_name(&mut self, pointer: u64, meanings: &impl Meanings) -> Arc<KernelName> {
+        let bytes = meanings.string(pointer).unwrap_or(b"(unknown)");
+        if let Some(name) = self.kernels_by_pointer.get(&pointer) {
+            if name.mangled.as_bytes() == bytes {
+                return Arc::clone(name);
+            }
+        }
+        let name = self.kernel_names.intern(bytes);
+        if self.kernels_by_pointer.len() >= MAX_NAME_POINTERS {
+            self.kernels_by_pointer.clear();
+        }
+        self.kernels_by_pointer.insert(pointer, Arc::clone(&name));
+        name
+    }
+
+    fn write_settled(&mut self) {
+        let (ranges, sets) = self.attributor.take_rows();
+        self.write_ranges(ranges);
+        for set in sets {
+            self.sink.range_set(&set);
+        }
+    }
+
+    fn write_ranges(&mut self, ranges: Vec<Settled>) {
+        for Settled { begin, path, end_ns, closed, totals } in ranges {
+            self.tally.ranges += 1;
+            if !closed {
+                self.losses.add(Cause::RangesOpenAtFinish, 1);
+            }
+            let row = RangeRow {
+                range: begin.range,
+                parent: begin.parent,
+                path,
+                domain: self.domain_name(begin.domain),
+                category: self.category_name(begin.domain, begin.category),
+                name: begin.name,
+                color: begin.color,
+                payload: begin.payload,
+                args: begin.args,
+                kind: match begin.kind {
+                    RangeKind::Stack => "stack",
+                    RangeKind::Process => "process",
+                    RangeKind::Own => "own",
+                },
+                thread: begin.thread,
+                start_ns: begin.start_ns,
+                end_ns: end_ns.max(begin.start_ns),
+                closed,
+                n_launches: totals.launches,
+                n_transfers: totals.transfers,
+                gpu_sum_ns: totals.gpu_sum_ns,
+                gpu_span_ns: totals.span.map(|(start, end)| end - start),
+            };
+            self.sink.range(&row);
+        }
+    }
+
+    /// The sink, to let it finish parts by age.
+    pub fn sink(&mut self) -> &mut S {
+        &mut self.sink
+    }
+
+    /// Writes what is left. The losses do not yet contain what the sink itself loses when it is closed.
+    pub fn finish(mut self, end: Nanos) -> Finished<S> {
+        let end = self.on_cupti_clock(end);
+        let (ranges, sets, counts) = self.attributor.finish(end.0);
+        self.write_ranges(ranges);
+        for set in sets {
+            self.sink.range_set(&set);
+        }
+        self.losses.add(Cause::RangeRowIncomplete, counts.range_row_incomplete);
+        self.losses.add(Cause::RangeBeginLost, counts.range_begin_lost);
+        self.losses.add(Cause::ProcessRangeEventLost, counts.process_range_event_lost);
+        self.fact("session.end_ns", &end.0.to_string());
+        self.fact("session.launches_without_record", &counts.launches_without_record.to_string());
+        Finished { sink: self.sink, losses: self.losses, tally: self.tally }
+    }
+}
+
+/// What a pipeline leaves.
+pub(crate) struct Finished<S> {
+    pub sink: S,
+    pub losses: Losses,
+    pub tally: Tally,
+}
+
+/// A stamp as the tables have it; what does not fit is 0, and its row is flagged.
+fn stamp(stamp: u64) -> i64 {
+    i64::try_from(stamp).unwrap_or(0)
+}
+
+fn payload_text(payload: Payload) -> Option<String> {
+    match payload {
+        Payload::None => None,
+        Payload::U64(value) => Some(value.to_string()),
+        Payload::I64(value) => Some(value.to_string()),
+        Payload::F64(value) => Some(value.to_string()),
+    }
+}
+
+/// Typed arguments as a JSON object; none without arguments.
+fn args_json(args: &Args<'_>) -> Option<String> {
+    if args.is_empty() {
+        return None;
+    }
+    let mut json = String::from("{");
+    for arg in args.iter() {
+        if json.len() > 1 {
+            json.push(',');
+        }
+        push_json_text(&mut json, arg.key);
+        json.push(':');
+        // Writing to a String cannot fail.
+        let _ok = match arg.value {
+            ArgValue::U64(value) => write!(json, "{value}"),
+            ArgValue::I64(value) => write!(json, "{value}"),
+            // JSON has no NaN and no infinity.
+            ArgValue::F64(value) if !value.is_finite() => write!(json, "\"{value}\""),
+            ArgValue::F64(value) => write!(json, "{value:?}"),
+            ArgValue::Bool(value) => write!(json, "{value}"),
+            ArgValue::Str(value) => {
+                push_json_text(&mut json, value);
+                Ok(())
+            }
+        };
+    }
+    json.push('}');
+    Some(json)
+}
+
+fn push_json_text(json: &mut String, text: &str) {
+    json.push('"');
+    for character in text.chars() {
+        match character {
+            '"' => json.push_str("\\\""),
+            '\\' => json.push_str("\\\\"),
+            '\n' => json.push_str("\\n"),
+            character if character < ' ' => {
+                let _ok = write!(json, "\\u{:04x}", u32::from(character));
+            }
+            character => json.push(character),
+        }
+    }
+    json.push('"');
+}
+
+/// The kinds of activity records that a session enables, beside what it was asked for.
+pub(crate) const DEFAULT_KINDS: [u32; 5] =
+    [kind::CONCURRENT_KERNEL, kind::MEMCPY, kind::MEMCPY2, kind::MEMSET, kind::OVERHEAD];
