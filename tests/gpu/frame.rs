@@ -41,7 +41,7 @@ impl Frame {
         names: &[&'static str],
     ) -> Result<Self, Box<dyn std::error::Error>> {
         let mut frame = Self { table, columns: BTreeMap::new(), len: 0 };
-        for batch in dataset.batches(table)? {
+        for batch in dataset.batches(table) {
             let batch: RecordBatch = batch?;
             frame.len += batch.num_rows();
             for name in names {

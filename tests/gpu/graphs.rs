@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use cuprof_workload::{Expected, Graph, Kernel, work};
 
 use crate::Outcome;
-use crate::session::{CAPTURED, Trace, gpu, record, turn};
+use crate::session::{Trace, gpu, record, turn};
 
 const NODES: u64 = 31;
 const REPLAYS: u64 = 10;
@@ -23,7 +23,7 @@ fn replay(gpu: &cuprof_workload::Gpu, graph: &Graph) -> Result<Expected, String>
 /// Ten launches of a graph of 31 kernels, and nothing else.
 fn assert_replayed(trace: &Trace) {
     trace.assert_is(&[(Some("replay"), Expected::default().kernel(Kernel::Empty, NODES * REPLAYS))]);
-    trace.assert_nothing_lost(CAPTURED);
+    trace.assert_nothing_lost();
     let (mut nodes, mut launches) = (BTreeMap::new(), BTreeMap::new());
     let mut graphs = BTreeSet::new();
     for row in trace.launches() {
@@ -163,6 +163,6 @@ fn graphs_that_are_captured_and_never_launched_leave_nothing() -> Outcome {
         Ok(expected)
     })?;
     trace.assert_is(&[(Some("after"), expected)]);
-    trace.assert_nothing_lost(CAPTURED);
+    trace.assert_nothing_lost();
     Ok(())
 }

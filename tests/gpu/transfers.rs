@@ -50,7 +50,7 @@ fn copies_and_fills_have_exact_bytes() -> Outcome {
     trace.assert_is(
         &parts.iter().map(|(path, expected)| (Some(path.as_str()), expected.clone())).collect::<Vec<_>>(),
     );
-    trace.assert_nothing_lost(&[]);
+    trace.assert_nothing_lost();
     for (path, expected) in &parts {
         assert_eq!(trace.range(path).number("n_transfers").unsigned_abs(), expected.transfers());
     }
@@ -89,6 +89,6 @@ fn calls_of_the_cuda_runtime_are_attributed_once() -> Outcome {
     })?;
     println!("through {}", runtime.name());
     trace.assert_is(&[(Some("runtime"), expected)]);
-    trace.assert_nothing_lost(&[]);
+    trace.assert_nothing_lost();
     Ok(())
 }
