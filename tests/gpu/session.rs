@@ -1,0 +1,255 @@
+//! A session around a piece of work, and the comparison of what it recorded with what the work did.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use cuprof::{Dataset, ErrorKind, Profile, Profiler, Table};
+use cuprof_workload::{Expected, Gpu};
+use tempfile::TempDir;
+
+use crate::frame::{Frame, Row};
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+/// CUPTI runs kernels of its own now and then; they are no launches of the program.
+const KERNELS_OF_CUPTI: &str = "WaitNs";
+
+/// One test at a time, even without `--test-threads=1`: there is one CUPTI in the process.
+pub fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Says why a test does not run; fails it where a GPU was promised.
+pub fn skip(reason: &dyn std::fmt::Display) {
+    assert!(std::env::var_os("CUPROF_REQUIRE_GPU").is_none(), "a GPU is required: {reason}");
+    println!("skipped: {reason}");
+}
+
+/// The GPU, if there is one on which sessions can be started; says so if not.
+pub fn gpu() -> Option<Gpu> {
+    static REASON: OnceLock<Option<String>> = OnceLock::new();
+    let open = Gpu::open().and_then(|gpu| match REASON.get_or_init(why_no_session) {
+        Some(reason) => Err(reason.clone()),
+        None => Ok(gpu),
+    });
+    open.map_err(|reason| skip(&reason)).ok()
+}
+
+/// Why no session can be started here, if the reason is that something is not installed.
+fn why_no_session() -> Option<String> {
+    match Profiler::builder().start() {
+        Ok(profiler) => {
+            drop(profiler);
+            None
+        }
+        Err(error)
+            if matches!(error.kind, ErrorKind::NoDriver | ErrorKind::NoDevice | ErrorKind::CuptiNotFound) =>
+        {
+            Some(error.to_string())
+        }
+        Err(error) => panic!("a session cannot be started: {error}"),
+    }
+}
+
+/// A folder for one dataset, removed afterwards.
+pub struct Place {
+    folder: TempDir,
+}
+
+impl Place {
+    pub fn new() -> Result<Self> {
+        Ok(Self { folder: tempfile::tempdir()? })
+    }
+
+    pub fn dataset(&self) -> PathBuf {
+        self.folder.path().join("run.cuprof")
+    }
+
+    pub fn start(&self) -> Result<Profiler> {
+        Ok(Profiler::builder().output(self.dataset()).overwrite(true).start()?)
+    }
+}
+
+/// What one session recorded.
+pub struct Trace {
+    pub profile: Profile,
+    pub dataset: Dataset,
+    pub launches: Frame,
+    pub transfers: Frame,
+    pub ranges: Frame,
+    _place: Place,
+}
+
+/// Records a piece of work.
+pub fn record<T>(work: impl FnOnce() -> std::result::Result<T, String>) -> Result<(Trace, T)> {
+    let place = Place::new()?;
+    let profiler = place.start()?;
+    let result = work();
+    let trace = Trace::of(profiler.finish()?, place)?;
+    Ok((trace, result?))
+}
+
+/// Kernels by range path and name; copies and fills by range path and kind, with their bytes.
+type ByPath = BTreeMap<(Option<String>, String), (u64, u64)>;
+
+impl Trace {
+    /// Reads what a finished session wrote.
+    pub fn of(profile: Profile, place: Place) -> Result<Self> {
+        let dataset = Dataset::open(profile.dataset().ok_or("the session wrote no dataset")?)?;
+        Ok(Self {
+            launches: launches(&dataset)?,
+            transfers: Frame::read(
+                &dataset,
+                Table::Transfers,
+                &[
+                    "operation",
+                    "copy_kind",
+                    "bytes",
+                    "range_path",
+                    "attribution",
+                    "valid",
+                    "start_ns",
+                    "end_ns",
+                ],
+            )?,
+            ranges: Frame::read(
+                &dataset,
+                Table::Ranges,
+                &[
+                    "range_id",
+                    "parent_id",
+                    "name",
+                    "path",
+                    "kind",
+                    "thread_id",
+                    "start_ns",
+                    "end_ns",
+                    "closed",
+                    "n_launches",
+                    "n_transfers",
+                    "gpu_sum_ns",
+                    "gpu_span_ns",
+                ],
+            )?,
+            profile,
+            dataset,
+            _place: place,
+        })
+    }
+
+    /// Asserts that nothing was lost.
+    pub fn assert_nothing_lost(&self) {
+        for loss in self.profile.losses() {
+            assert!(loss.count == 0, "{} × {}: {}", loss.count, loss.cause, loss.meaning);
+        }
+    }
+
+    /// Launches that the program made.
+    pub fn launches(&self) -> impl Iterator<Item = Row<'_>> {
+        self.launches.rows().filter(|row| !row.text("kernel").unwrap_or_default().contains(KERNELS_OF_CUPTI))
+    }
+
+    /// Launches from exactly this range.
+    pub fn launches_in<'a>(&'a self, path: &'a str) -> impl Iterator<Item = Row<'a>> {
+        self.launches().filter(move |row| row.text("range_path") == Some(path))
+    }
+
+    /// The only range with this path.
+    pub fn range<'a>(&'a self, path: &str) -> Row<'a> {
+        let mut found = self.ranges.rows().filter(|row| row.text("path") == Some(path));
+        let range = found.next().unwrap_or_else(|| panic!("no range {path}"));
+        assert!(found.next().is_none(), "more than one range {path}");
+        range
+    }
+
+    /// Asserts that the session recorded exactly this: what was done in each range (none: outside of every range).
+    pub fn assert_is(&self, expected: &[(Option<&str>, Expected)]) {
+        let (mut kernels, mut traffic) = (ByPath::new(), ByPath::new());
+        for (path, work) in expected {
+            let key = |name: &str| (path.map(str::to_owned), name.to_owned());
+            for (name, count) in &work.kernels {
+                kernels.entry(key(name)).or_default().0 += count;
+            }
+            let fills = [("memset", work.fills)];
+            for (kind, moved) in work.copies.iter().map(|(kind, moved)| (*kind, *moved)).chain(fills) {
+                if moved.count > 0 {
+                    let entry = traffic.entry(key(kind)).or_default();
+                    entry.0 += moved.count;
+                    entry.1 += moved.bytes;
+                }
+            }
+        }
+        let (mut seen_kernels, mut seen_traffic) = (ByPath::new(), ByPath::new());
+        let path = |row: Row<'_>| row.text("range_path").map(str::to_owned);
+        for row in self.launches() {
+            let name = row.text("kernel").unwrap_or_default().to_owned();
+            seen_kernels.entry((path(row), name)).or_default().0 += 1;
+        }
+        for row in self.transfers.rows() {
+            let entry = seen_traffic.entry((path(row), kind(row).to_owned())).or_default();
+            entry.0 += 1;
+            entry.1 += row.number("bytes").unsigned_abs();
+        }
+        assert_eq!(seen_kernels, kernels, "kernels by range and name");
+        assert_eq!(seen_traffic, traffic, "copies and fills by range and kind");
+        self.assert_attributed();
+    }
+
+    /// Asserts that every row says how it was attributed, and has usable times.
+    pub fn assert_attributed(&self) {
+        for row in self.launches().chain(self.transfers.rows()) {
+            let expected = if row.text("range_path").is_some() { "range" } else { "no_range" };
+            assert_eq!(row.text("attribution"), Some(expected), "in {:?}", row.text("range_path"));
+            assert!(row.flag("valid"));
+            assert!(row.number("start_ns") <= row.number("end_ns"));
+        }
+    }
+}
+
+/// The launches of a dataset, which may still grow.
+pub fn launches(dataset: &Dataset) -> Result<Frame> {
+    Frame::read(
+        dataset,
+        Table::Launches,
+        &[
+            "range_id",
+            "range_path",
+            "range_set_id",
+            "kernel",
+            "kernel_mangled",
+            "start_ns",
+            "end_ns",
+            "duration_ns",
+            "launch_lead_ns",
+            "thread_id",
+            "correlation_id",
+            "stream",
+            "graph_id",
+            "graph_node_id",
+            "grid_x",
+            "grid_y",
+            "grid_z",
+            "block_x",
+            "block_y",
+            "block_z",
+            "cluster_x",
+            "static_shared_memory_bytes",
+            "dynamic_shared_memory_bytes",
+            "registers_per_thread",
+            "valid",
+            "attribution",
+        ],
+    )
+}
+
+/// How many launches of the program a dataset holds now.
+pub fn launches_at(dataset: &Path) -> Result<usize> {
+    Ok(launches(&Dataset::open(dataset)?)?.len())
+}
+
+/// The copy kind of a transfer, or `memset`.
+pub fn kind(row: Row<'_>) -> &str {
+    row.text("copy_kind").unwrap_or("memset")
+}

@@ -1,0 +1,27 @@
+//! GPU work with a known answer: each function says exactly which kernels it ran, how often, and which bytes it
+//! moved, so that a profile of it can be checked row by row.
+//!
+//! The kernels are PTX text in this crate, so neither nvcc nor a CUDA toolkit is needed; the driver is opened at
+//! run time, and a machine without one gets an error from [`Gpu::open`], never a panic.
+//!
+//! * [`Gpu`] owns a context and launches each kernel by a typed, safe method.
+//! * [`work`] has small programs: copies, a training step, streams that overlap, modules that come and go.
+//! * [`Graph`] captures or builds CUDA graphs.
+//! * [`calls`] lists every driver call that starts work on a device, each with what it does.
+//! * [`runtime`] makes copies through libcudart, if one is installed.
+
+pub mod calls;
+mod expected;
+mod gpu;
+mod graph;
+mod raw;
+pub mod runtime;
+pub mod work;
+
+pub use cudarc;
+pub use expected::{Expected, Traffic};
+pub use gpu::{EmptyKernel, Gpu, Kernel, Launcher, SpinReport, cuda_version};
+pub use graph::Graph;
+
+/// The result of GPU work; the error is a sentence.
+pub type Result<T, E = String> = std::result::Result<T, E>;
