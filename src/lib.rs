@@ -3,6 +3,7 @@
 
 mod channel;
 mod error;
+mod names;
 mod range;
 mod record;
 mod table;
