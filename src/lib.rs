@@ -6,6 +6,7 @@ mod error;
 mod names;
 mod range;
 mod record;
+mod summary;
 mod table;
 mod units;
 

@@ -144,7 +144,6 @@ impl Chunk {
         };
         let written = pages.write_page(CompressedPage::new(page, sizes.0))?;
         uncompressed += written.uncompressed_size;
-        drop(pages);
 
         let bytes = Bytes::from(out.into_inner()?);
         let mut metadata = ColumnChunkMetaData::builder(descriptor)

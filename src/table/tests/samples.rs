@@ -74,10 +74,10 @@ pub(super) fn range(i: u64) -> Option<RangeRow> {
         parent: RangeId::from_raw(i / 2),
         name: format!("{i}").into(),
         path: format!("step/{i}").into(),
-        domain: (i % 2 == 0).then(|| "lib".into()),
+        domain: i.is_multiple_of(2).then(|| "lib".into()),
         category: None,
         color: Some(0xff00_ff00),
-        payload: (i % 3 == 0).then(|| i.to_string()),
+        payload: i.is_multiple_of(3).then(|| i.to_string()),
         args: (i % 3 == 1).then(|| format!("{{\"n\":{i}}}")),
         kind: "stack",
         thread: ThreadId(77),
@@ -87,7 +87,7 @@ pub(super) fn range(i: u64) -> Option<RangeRow> {
         n_launches: i,
         n_transfers: 0,
         gpu_sum_ns: 10 * i as i64,
-        gpu_span_ns: (i % 5 != 0).then_some(12 * i as i64),
+        gpu_span_ns: (!i.is_multiple_of(5)).then_some(12 * i as i64),
     })
 }
 
