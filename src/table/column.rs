@@ -144,8 +144,11 @@ impl<T: Int> Column for Coded<T> {
 
     fn drain(&mut self, chunk: &mut Chunk) {
         let (keys, dictionary) = chunk.dictionary();
+        // Most of these columns are constant, which is much faster to find out than to code.
+        let rows =
+            if all_equal(&self.values) { &self.values[..self.values.len().min(1)] } else { &self.values };
         let mut last = None;
-        for &value in &self.values {
+        for &value in rows {
             let key = match last {
                 Some((same, key)) if same == value => key,
                 _ => *self.keys.entry(value).or_insert_with(|| {
@@ -156,13 +159,18 @@ impl<T: Int> Column for Coded<T> {
             last = Some((value, key));
             keys.push(key);
         }
-        chunk.put_keys();
-        let nulls = chunk.nulls();
-        let min_max = self.keys.keys().min().copied().zip(self.keys.keys().max().copied());
-        chunk.statistics = Some(T::statistics(min_max, nulls));
+        chunk.put_keys(self.values.len());
+        let range = self.keys.keys().min().copied().zip(self.keys.keys().max().copied());
+        chunk.statistics = Some(T::statistics(range, chunk.nulls()));
         self.values.clear();
         self.keys.clear();
     }
+}
+
+fn all_equal<T: Copy + PartialEq>(values: &[T]) -> bool {
+    let Some(&first) = values.first() else { return true };
+    // In blocks without an early end, which the compiler turns into vector instructions.
+    values.chunks(1_024).all(|block| block.iter().fold(true, |equal, value| equal & (*value == first)))
 }
 
 /// A text whose address identifies it for as long as it is held.
@@ -177,7 +185,8 @@ impl Word for &'static str {}
 /// different addresses share an entry, because pandas refuses a dictionary with duplicates.
 pub(super) struct Words<W> {
     keys: Vec<u32>,
-    last: Option<(Address, u32)>,
+    /// The last address of each slot and its key: nearly every row ends here.
+    recent: [(Address, u32); RECENT],
     by_address: FxHashMap<Address, u32>,
     by_text: FxHashMap<W, u32>,
     /// Keeps every text that `by_address` knows, so that no address is reused.
@@ -188,11 +197,17 @@ pub(super) struct Words<W> {
 /// Where a text lies, and its length, because static texts may overlap.
 type Address = (usize, usize);
 
+/// Slots of recent addresses: the kernels of a loop's body fit.
+const RECENT: usize = 64;
+
+/// An address that no text has.
+const NOWHERE: (Address, u32) = ((0, 0), 0);
+
 impl<W> Default for Words<W> {
     fn default() -> Self {
         Self {
             keys: Vec::new(),
-            last: None,
+            recent: [NOWHERE; RECENT],
             by_address: FxHashMap::default(),
             by_text: FxHashMap::default(),
             held: Vec::new(),
@@ -224,15 +239,13 @@ impl<W: Word + 'static> Column for Words<W> {
 
     fn push(&mut self, word: &W) {
         let address = (word.as_ptr() as usize, word.len());
-        let key = match self.last {
-            Some((same, key)) if same == address => key,
-            _ => match self.by_address.get(&address) {
-                Some(key) => *key,
-                None => self.hold(address, word),
-            },
-        };
-        self.last = Some((address, key));
-        self.keys.push(key);
+        // Allocations lie 16 bytes apart at least, so that the lowest bits tell nothing.
+        let slot = ((address.0 >> 4) ^ (address.0 >> 10)) % RECENT;
+        if self.recent[slot].0 != address {
+            let key = self.by_address.get(&address).copied();
+            self.recent[slot] = (address, key.unwrap_or_else(|| self.hold(address, word)));
+        }
+        self.keys.push(self.recent[slot].1);
     }
 
     fn drain(&mut self, chunk: &mut Chunk) {
@@ -240,14 +253,15 @@ impl<W: Word + 'static> Column for Words<W> {
         words.sort_unstable_by_key(|(_, key)| *key);
         let (keys, dictionary) = chunk.dictionary();
         std::mem::swap(keys, &mut self.keys);
+        let rows = keys.len();
         for (word, _) in &words {
             put_text(&mut dictionary.bytes, word);
             dictionary.next_key();
         }
-        chunk.put_keys();
+        chunk.put_keys(rows);
         let texts = || words.iter().map(|(word, _)| &**word);
         chunk.statistics = Some(text_statistics(texts().min(), texts().max(), chunk.nulls()));
-        self.last = None;
+        self.recent = [NOWHERE; RECENT];
         self.by_address.clear();
         self.held.clear();
         self.text_bytes = 0;
@@ -361,6 +375,7 @@ impl<C: Column> Column for Nullable<C> {
         C::arrow_type()
     }
 
+    #[inline]
     fn push(&mut self, value: Option<C::Item<'_>>) {
         self.present.push(value.is_some());
         if let Some(value) = value {
@@ -369,11 +384,7 @@ impl<C: Column> Column for Nullable<C> {
     }
 
     fn drain(&mut self, chunk: &mut Chunk) {
-        match &self.present {
-            Presence::Same { value, rows } => chunk.put_same_levels(*value, *rows),
-            Presence::Mixed(levels) => chunk.put_levels(levels),
-        }
-        self.present = Presence::default();
+        self.present.drain(chunk);
         self.values.drain(chunk);
     }
 
@@ -383,34 +394,40 @@ impl<C: Column> Column for Nullable<C> {
 }
 
 /// Which rows hold a value.
-enum Presence {
-    Same {
-        value: bool,
-        rows: usize,
-    },
-    /// A definition level for each row.
-    Mixed(Vec<u32>),
-}
-
-impl Default for Presence {
-    fn default() -> Self {
-        Self::Same { value: false, rows: 0 }
-    }
+#[derive(Default)]
+struct Presence {
+    /// How many rows were alike, from the first on, and what they were.
+    same_rows: usize,
+    same: bool,
+    /// A definition level for each row, once they are not all alike.
+    levels: Vec<u32>,
 }
 
 impl Presence {
+    #[inline]
     fn push(&mut self, present: bool) {
-        match self {
-            Self::Same { value, rows } if *value == present || *rows == 0 => {
-                *value = present;
-                *rows += 1;
-            }
-            Self::Same { value, rows } => {
-                let mut levels = vec![u32::from(*value); *rows];
-                levels.push(u32::from(present));
-                *self = Self::Mixed(levels);
-            }
-            Self::Mixed(levels) => levels.push(u32::from(present)),
+        if self.levels.is_empty() && (self.same == present || self.same_rows == 0) {
+            self.same = present;
+            self.same_rows += 1;
+        } else {
+            self.push_mixed(present);
         }
+    }
+
+    fn push_mixed(&mut self, present: bool) {
+        if self.levels.is_empty() {
+            self.levels.resize(self.same_rows, u32::from(self.same));
+        }
+        self.levels.push(u32::from(present));
+    }
+
+    fn drain(&mut self, chunk: &mut Chunk) {
+        if self.levels.is_empty() {
+            chunk.put_same_levels(self.same, self.same_rows);
+        } else {
+            chunk.put_levels(&self.levels);
+        }
+        self.same_rows = 0;
+        self.levels.clear();
     }
 }

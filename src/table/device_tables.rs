@@ -12,7 +12,7 @@ pub(super) fn saturated(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// A graph node id keeps its bits: its upper half numbers the graph, so that it may look negative.
+/// A graph node id keeps its bits, so that one above 2^63 looks negative; readers' 64-bit ids are signed.
 fn graph_node(work: &DeviceWork) -> Option<i64> {
     work.graph_node.map(u64::cast_signed)
 }

@@ -1,5 +1,6 @@
 //! One part: a Parquet file under a temporary name, until it is whole.
 
+use std::collections::HashMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,20 +27,22 @@ pub(super) struct Layout {
 impl Layout {
     /// The layout of a table, with the provenance that each of its files carries.
     pub fn new(table: Table, provenance: &[(String, String)]) -> Result<Self> {
-        let arrow = table.schema();
         let own = [(SCHEMA_VERSION_KEY, SCHEMA_VERSION.to_string()), (TABLE_KEY, table.name().to_owned())];
-        let metadata = own
+        let facts: HashMap<String, String> = own
             .into_iter()
-            .map(|(key, value)| KeyValue::new(key.to_owned(), value))
-            .chain(provenance.iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone())))
+            .map(|(key, value)| (key.to_owned(), value))
+            .chain(provenance.iter().cloned())
             .collect();
+        let metadata = facts.iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone())).collect();
         let mut properties = WriterProperties::builder()
             .set_created_by(format!("cuprof version {}", env!("CARGO_PKG_VERSION")))
             .set_key_value_metadata(Some(metadata))
             .set_statistics_enabled(EnabledStatistics::Chunk)
             .set_offset_index_disabled(true)
             .build();
-        // Tells readers of Arrow the exact types, dictionaries included, and the fields' metadata.
+        // Tells readers of Arrow the exact types and the fields' metadata. pyarrow then takes the file's own
+        // metadata from there too.
+        let arrow = table.schema().as_ref().clone().with_metadata(facts);
         add_encoded_arrow_schema_to_metadata(&arrow, &mut properties);
         let schema: SchemaDescriptor = ArrowSchemaConverter::new().convert(&arrow)?;
         Ok(Self { table, schema: Arc::new(schema), properties: Arc::new(properties) })

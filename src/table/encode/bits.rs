@@ -49,6 +49,13 @@ pub(in crate::table) fn put_hybrid(out: &mut Vec<u8>, values: &[u32], width: u32
     let mut literal = 0; // where the values begin that are not written yet
     let mut at = 0;
     while let Some(&value) = values.get(at) {
+        // A run that begins before the last of the next eight values holds that one and its neighbour.
+        if let Some([.., left, right]) = values.get(at..at + MIN_RUN)
+            && left != right
+        {
+            at += MIN_RUN - 1;
+            continue;
+        }
         let run = values[at..].iter().take_while(|other| **other == value).count();
         // Packed groups hold eight values, so the run first fills the open group.
         let fill = (at - literal).next_multiple_of(8) - (at - literal);

@@ -83,10 +83,15 @@ impl Chunk {
         (&mut self.keys, &mut self.dictionary)
     }
 
-    pub fn put_keys(&mut self) {
+    /// Writes the keys of so many values. Where the dictionary has one entry, the keys themselves do not count.
+    pub fn put_keys(&mut self, values: usize) {
         let width = bits::width(u64::from(self.dictionary.entries.saturating_sub(1)));
         self.data.push(width as u8); // CAST: at most 32
-        bits::put_hybrid(&mut self.data, &self.keys, width);
+        if self.dictionary.entries == 1 {
+            bits::put_run(&mut self.data, 0, values, width);
+        } else {
+            bits::put_hybrid(&mut self.data, &self.keys, width);
+        }
     }
 
     /// Definition levels of a column where every row, or no row, holds a value.
@@ -139,7 +144,6 @@ impl Chunk {
         };
         let written = pages.write_page(CompressedPage::new(page, sizes.0))?;
         uncompressed += written.uncompressed_size;
-        drop(pages);
 
         let bytes = Bytes::from(out.into_inner()?);
         let mut metadata = ColumnChunkMetaData::builder(descriptor)

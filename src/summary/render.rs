@@ -1,0 +1,295 @@
+//! The summary as text.
+
+use std::fmt::Write;
+use std::io::IsTerminal;
+
+use super::text::{bandwidth, bytes, count, counted, one_line, percent, shortened, time, width};
+use super::{RangeSummary, Summary};
+
+/// Kernels that are printed; the rest is one line. The numbers of all are in [`Summary::kernels`].
+const SHOWN_KERNELS: usize = 20;
+
+/// Range paths that are printed: those with the most GPU time.
+const SHOWN_RANGES: usize = 40;
+
+const DEFAULT_WIDTH: usize = 100;
+const MIN_WIDTH: usize = 40;
+
+/// A name with less room than this says nothing; columns of numbers make way.
+const MIN_NAME_WIDTH: usize = 22;
+
+/// Stands for a space inside of a [`Page::paragraph`] that no line may end at.
+const JOINED_SPACE: &str = "\u{a0}";
+
+/// Which characters a text may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Symbols {
+    /// Nothing but ASCII, names excepted: for files and pipes.
+    Ascii,
+    /// `µ` and `…` too.
+    Unicode,
+}
+
+/// What fits where standard output goes.
+pub(super) fn of_stdout() -> (usize, Symbols) {
+    let stdout = std::io::stdout();
+    let symbols = if stdout.is_terminal() { Symbols::Unicode } else { Symbols::Ascii };
+    let terminal = rustix::termios::tcgetwinsize(&stdout).ok().map(|size| usize::from(size.ws_col));
+    let columns = || std::env::var("COLUMNS").ok()?.parse().ok();
+    let width = terminal.filter(|width| *width > 0).or_else(columns).unwrap_or(DEFAULT_WIDTH);
+    (width, symbols)
+}
+
+pub(super) fn render(summary: &Summary, width: usize, symbols: Symbols) -> String {
+    let mut page = Page { text: String::new(), width: width.max(MIN_WIDTH), symbols };
+    page.losses(summary);
+    page.totals(summary);
+    page.ranges(summary);
+    page.kernels(summary);
+    page.transfers(summary);
+    page.text
+}
+
+struct Page {
+    text: String,
+    width: usize,
+    symbols: Symbols,
+}
+
+impl Page {
+    fn losses(&mut self, summary: &Summary) {
+        let counts = &summary.counts;
+        let invalid = counts.invalid_launches + counts.invalid_transfers;
+        if summary.losses.is_empty() && invalid == 0 {
+            return;
+        }
+        self.paragraph("! ", "! ", "This result is incomplete:");
+        for loss in &summary.losses {
+            let line = format!("{} {}: {}", count(loss.count), loss.cause, loss.meaning);
+            self.paragraph("!   ", "!     ", &line);
+        }
+        if invalid > 0 {
+            let parts = [(counts.invalid_launches, "launch"), (counts.invalid_transfers, "transfer")];
+            let parts: Vec<String> =
+                parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| counted(*n, what)).collect();
+            let line = format!("{} without valid times, left out of all times below", parts.join(" and "));
+            self.paragraph("!   ", "!     ", &line);
+        }
+        self.text.push('\n');
+    }
+
+    fn totals(&mut self, summary: &Summary) {
+        let counts = &summary.counts;
+        let mut line = format!(
+            "{} of {}, {}, {}",
+            counted(counts.launches, "launch"),
+            counted(summary.kernels.len() as u64, "kernel"),
+            counted(counts.transfers, "transfer"),
+            counted(counts.ranges, "range"),
+        );
+        if counts.open_ranges > 0 {
+            let _ = write!(line, " ({} never closed)", count(counts.open_ranges));
+        }
+        self.paragraph("", "", &line);
+        if counts.span_ns > 0 {
+            let time = |ns: i64| self.time(ns).replacen("  ", " ", 1).replace(' ', JOINED_SPACE);
+            let [kernels, transfers, span] = [counts.kernel_ns, counts.transfer_ns, counts.span_ns].map(time);
+            let line = format!("{kernels} in kernels, {transfers} in transfers, within {span}");
+            self.paragraph("", "", &line);
+        }
+    }
+
+    fn ranges(&mut self, summary: &Summary) {
+        if summary.ranges.is_empty() {
+            return;
+        }
+        let counts = &summary.counts;
+        let mut grid = Grid::new("Range", &["Share", "GPU time", "Calls", "Launches", "Span"], &[4, 3, 2]);
+        for range in longest(&summary.ranges) {
+            let mut cells = [
+                percent(range.share),
+                self.time(range.gpu_time_ns),
+                count(range.calls),
+                count(range.launches),
+                self.time(range.span_ns),
+            ];
+            if range.launches == 0 {
+                // No kernels, so no times.
+                for cell in [0, 1, 4] {
+                    cells[cell].clear();
+                }
+            }
+            grid.push(cells, range.depth, label(range));
+        }
+        if counts.launches_without_range > 0 {
+            let ns = counts.kernel_without_range_ns;
+            let share = super::share(ns, counts.kernel_ns);
+            let launches = count(counts.launches_without_range);
+            let cells = [percent(share), self.time(ns), String::new(), launches, String::new()];
+            grid.push(cells, 0, "(no range)".to_owned());
+        }
+        self.grid(grid);
+        self.left_out(summary.ranges.len().saturating_sub(SHOWN_RANGES), "range path");
+    }
+
+    fn kernels(&mut self, summary: &Summary) {
+        if summary.kernels.is_empty() {
+            return;
+        }
+        let mut grid = Grid::new("Kernel", &["Share", "Total", "Calls", "Mean", "Min", "Max"], &[5, 4, 3, 2]);
+        let shown = if summary.kernels.len() > SHOWN_KERNELS + 1 { SHOWN_KERNELS } else { SHOWN_KERNELS + 1 };
+        let (first, rest) = summary.kernels.split_at(shown.min(summary.kernels.len()));
+        for kernel in first {
+            let cells = [
+                percent(kernel.share),
+                self.time(kernel.total_ns),
+                count(kernel.calls),
+                time(kernel.mean_ns, self.symbols),
+                self.time(kernel.min_ns),
+                self.time(kernel.max_ns),
+            ];
+            grid.push(cells, 0, kernel.name.to_string());
+        }
+        if !rest.is_empty() {
+            let total_ns = rest.iter().map(|kernel| kernel.total_ns).sum();
+            let calls: u64 = rest.iter().map(|kernel| kernel.calls).sum();
+            let cells = [
+                percent(rest.iter().map(|kernel| kernel.share).sum()),
+                self.time(total_ns),
+                count(calls),
+                time(super::ratio(total_ns, calls.max(1)), self.symbols),
+                self.time(rest.iter().map(|kernel| kernel.min_ns).min().unwrap_or_default()),
+                self.time(rest.iter().map(|kernel| kernel.max_ns).max().unwrap_or_default()),
+            ];
+            grid.push(cells, 0, format!("({} more)", counted(rest.len() as u64, "kernel")));
+        }
+        self.grid(grid);
+    }
+
+    fn transfers(&mut self, summary: &Summary) {
+        if summary.transfers.is_empty() {
+            return;
+        }
+        let mut grid = Grid::new("Transfer", &["Share", "Total", "Calls", "Size", "Bandwidth"], &[3, 2, 4]);
+        for transfer in &summary.transfers {
+            let cells = [
+                percent(transfer.share),
+                self.time(transfer.total_ns),
+                count(transfer.calls),
+                bytes(transfer.bytes as f64), // CAST: for people
+                transfer.bandwidth_bytes_per_s.map(bandwidth).unwrap_or_default(),
+            ];
+            grid.push(cells, 0, transfer.kind.replace('_', " "));
+        }
+        self.grid(grid);
+    }
+
+    fn time(&self, ns: i64) -> String {
+        time(ns as f64, self.symbols) // CAST: for people
+    }
+
+    fn left_out(&mut self, number: usize, what: &str) {
+        if number > 0 {
+            self.paragraph("", "", &format!("({} more)", counted(number as u64, what)));
+        }
+    }
+
+    /// Text in lines that fit.
+    fn paragraph(&mut self, first: &str, next: &str, text: &str) {
+        let mut line = first.to_owned();
+        let mut is_empty = true;
+        for word in one_line(text).split(' ').filter(|word| !word.is_empty()) {
+            if !is_empty && width(&line) + 1 + width(word) > self.width {
+                self.text.push_str(&line);
+                self.text.push('\n');
+                line = next.to_owned();
+                is_empty = true;
+            }
+            if !is_empty {
+                line.push(' ');
+            }
+            line.push_str(&word.replace(JOINED_SPACE, " "));
+            is_empty = false;
+        }
+        self.text.push_str(&line);
+        self.text.push('\n');
+    }
+
+    /// A table: numbers to the left, aligned to the right, and the name in what is left of the line.
+    fn grid(&mut self, grid: Grid) {
+        let (columns, name_width) = grid.fit(self.width);
+        self.text.push('\n');
+        for row in &grid.rows {
+            let mut line = String::new();
+            for &(column, cell_width) in &columns {
+                let cell = &row.cells[column];
+                let padding = cell_width.saturating_sub(width(cell));
+                let _ = write!(line, "{:padding$}{cell}  ", "");
+            }
+            // An indentation beyond half of the room would leave no name.
+            let indent = (2 * row.depth).min(name_width / 2);
+            let name = shortened(&row.name, name_width - indent, self.symbols);
+            let _ = write!(line, "{:indent$}{name}", "");
+            self.text.push_str(line.trim_end());
+            self.text.push('\n');
+        }
+    }
+}
+
+/// The ranges to print, in their order. A range takes at least as long as those inside of it and precedes them, so
+/// that none is printed without the ranges around it.
+fn longest(ranges: &[RangeSummary]) -> impl Iterator<Item = &RangeSummary> {
+    let mut by_time: Vec<usize> = (0..ranges.len()).collect();
+    by_time.sort_by_key(|i| (std::cmp::Reverse(ranges[*i].gpu_time_ns), *i));
+    by_time.truncate(SHOWN_RANGES);
+    by_time.sort_unstable();
+    by_time.into_iter().map(|i| &ranges[i])
+}
+
+fn label(range: &RangeSummary) -> String {
+    if range.kind == "process" { format!("{} (process-wide)", range.name) } else { range.name.to_string() }
+}
+
+/// Rows of numbers with a name.
+struct Grid {
+    /// The first row holds the titles.
+    rows: Vec<GridRow>,
+    /// The columns to leave out first where there is little room.
+    expendable: &'static [usize],
+}
+
+struct GridRow {
+    cells: Vec<String>,
+    depth: usize,
+    name: String,
+}
+
+impl Grid {
+    fn new(name: &str, titles: &[&str], expendable: &'static [usize]) -> Self {
+        let cells = titles.iter().map(|title| (*title).to_owned()).collect();
+        Self { rows: vec![GridRow { cells, depth: 0, name: name.to_owned() }], expendable }
+    }
+
+    fn push<const N: usize>(&mut self, cells: [String; N], depth: usize, name: String) {
+        self.rows.push(GridRow { cells: cells.into(), depth, name: one_line(&name) });
+    }
+
+    /// The columns that fit, each with its width, and the room for the name.
+    fn fit(&self, line_width: usize) -> (Vec<(usize, usize)>, usize) {
+        let cells = self.rows.first().map_or(0, |row| row.cells.len());
+        let column_width =
+            |column: usize| self.rows.iter().map(|row| width(&row.cells[column])).max().unwrap_or(0);
+        let mut columns: Vec<(usize, usize)> =
+            (0..cells).map(|column| (column, column_width(column))).collect();
+        let longest = self.rows.iter().map(|row| 2 * row.depth + width(&row.name)).max().unwrap_or(0);
+        let used = |columns: &[(usize, usize)]| columns.iter().map(|(_, width)| width + 2).sum::<usize>();
+        for expendable in self.expendable {
+            if used(&columns) + longest.min(MIN_NAME_WIDTH) > line_width {
+                columns.retain(|(column, _)| column != expendable);
+            }
+        }
+        let name_width = line_width.saturating_sub(used(&columns)).max(1);
+        (columns, name_width)
+    }
+}

@@ -1,0 +1,289 @@
+//! Folders, parts, and what goes wrong with them.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::samples::{column, fill, launch, transfer, write};
+use crate::error::{Error, ErrorKind, Result};
+use crate::table::files::{Disk, PartFiles};
+use crate::table::reader::Dataset;
+use crate::table::schema::Table;
+use crate::table::writer::{ALWAYS, DatasetWriter, TableSink, WriterOptions};
+
+type TestResult = std::result::Result<(), Box<dyn std::error::Error>>;
+
+fn names(folder: &Path) -> io::Result<Vec<String>> {
+    let mut names: Vec<String> = fs::read_dir(folder)?
+        .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
+        .collect::<io::Result<_>>()?;
+    names.sort();
+    Ok(names)
+}
+
+fn kind<T>(result: Result<T>) -> Option<ErrorKind> {
+    result.err().map(|error| error.kind)
+}
+
+fn overwriting() -> WriterOptions {
+    WriterOptions { overwrite: true, ..WriterOptions::default() }
+}
+
+#[test]
+fn an_empty_run_leaves_the_tables_that_queries_expect() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("a/run.cuprof");
+    let options = WriterOptions { tables: vec![Table::ApiCalls], ..WriterOptions::default() };
+    write(&path, options, |_| ())?;
+    let dataset = Dataset::open(&path)?;
+    let mut wanted = ALWAYS.to_vec();
+    wanted.push(Table::ApiCalls);
+    wanted.sort();
+    assert_eq!(dataset.tables().collect::<Vec<_>>(), wanted);
+    assert!(dataset.is_complete());
+    assert_eq!(dataset.rows(Table::Launches), 0);
+    assert!(dataset.read(Table::Launches)?.is_empty());
+    assert!(dataset.read(Table::Marks)?.is_empty());
+    Ok(())
+}
+
+#[test]
+fn a_dataset_is_only_replaced_when_asked() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    write(folder.path(), WriterOptions { max_rows_per_part: 10, ..WriterOptions::default() }, |writer| {
+        fill(writer, 30);
+    })?;
+    fs::write(folder.path().join("notes.txt"), "mine")?;
+    fs::write(folder.path().join(".launches-00003.parquet.tmp"), "left by a killed process")?;
+    assert_eq!(
+        kind(DatasetWriter::create(folder.path(), WriterOptions::default())),
+        Some(ErrorKind::OutputExists)
+    );
+    assert_eq!(Dataset::open(folder.path())?.rows(Table::Launches), 30);
+
+    write(folder.path(), overwriting(), |writer| writer.launch(&launch(1)))?;
+    assert_eq!(Dataset::open(folder.path())?.rows(Table::Launches), 1);
+    assert_eq!(fs::read_to_string(folder.path().join("notes.txt"))?, "mine");
+    assert!(!names(folder.path())?.iter().any(|name| name.ends_with("tmp")));
+    Ok(())
+}
+
+#[test]
+fn what_is_not_a_dataset_is_never_touched() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    fs::write(folder.path().join("launches-1.parquet"), "a file of somebody else")?;
+    assert_eq!(kind(DatasetWriter::create(folder.path(), overwriting())), Some(ErrorKind::OutputExists));
+    let file = folder.path().join("launches-1.parquet");
+    assert_eq!(kind(DatasetWriter::create(&file, overwriting())), Some(ErrorKind::OutputExists));
+    assert_eq!(names(folder.path())?, ["launches-1.parquet"]);
+    assert_eq!(kind(Dataset::open(folder.path())), Some(ErrorKind::Format));
+    assert_eq!(kind(Dataset::open(folder.path().join("absent"))), Some(ErrorKind::Io));
+    Ok(())
+}
+
+#[test]
+fn a_part_ends_by_rows() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let options = WriterOptions { max_rows_per_part: 40, ..WriterOptions::default() };
+    let report = write(folder.path(), options, |writer| fill(writer, 100))?;
+    assert_eq!(report.tables[&Table::Launches].parts, 3);
+    assert!(folder.path().join("launches-00002.parquet").exists());
+    let ids: Vec<String> = (1..=100).map(|id| id.to_string()).collect();
+    assert_eq!(column(&Dataset::open(folder.path())?, Table::Launches, "correlation_id")?, ids);
+    let none = WriterOptions { max_rows_per_part: 0, ..overwriting() };
+    assert_eq!(kind(DatasetWriter::create(folder.path(), none)), Some(ErrorKind::Config));
+    Ok(())
+}
+
+#[test]
+fn a_part_ends_by_age_and_a_killed_process_keeps_it() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let mut writer = DatasetWriter::create(folder.path(), WriterOptions::default())?;
+    writer.launch(&launch(1));
+    writer.tick(Instant::now());
+    assert_eq!(names(folder.path())?.len(), 0, "too young");
+    writer.tick(Instant::now() + Duration::from_secs(61));
+    writer.launch(&launch(2));
+    writer.tick(Instant::now());
+    std::mem::forget(writer); // as if the process were killed
+
+    let dataset = Dataset::open(folder.path())?;
+    assert_eq!(column(&dataset, Table::Launches, "correlation_id")?, ["1"]);
+    assert!(!dataset.is_complete());
+    Ok(())
+}
+
+#[test]
+fn dropping_the_writer_keeps_the_rows() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    DatasetWriter::create(folder.path(), WriterOptions::default())?.launch(&launch(1));
+    assert_eq!(names(folder.path())?, ["launches-00000.parquet"]);
+    assert_eq!(Dataset::open(folder.path())?.rows(Table::Launches), 1);
+    Ok(())
+}
+
+/// A disk for so many bytes of each file of one table.
+struct FullDisk {
+    table: &'static str,
+    room: usize,
+}
+
+struct FullFile {
+    file: Box<dyn Write + Send>,
+    room: usize,
+}
+
+impl Write for FullFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.len() > self.room {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        self.room -= bytes.len();
+        self.file.write_all(bytes)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl PartFiles for FullDisk {
+    fn create(&mut self, path: &Path) -> io::Result<Box<dyn Write + Send>> {
+        let file = Disk.create(path)?;
+        let is_full = path.to_string_lossy().contains(self.table);
+        Ok(if is_full { Box::new(FullFile { file, room: self.room }) } else { file })
+    }
+
+    fn publish(&mut self, temporary: &Path, path: &Path) -> io::Result<()> {
+        Disk.publish(temporary, path)
+    }
+
+    fn discard(&mut self, temporary: &Path) -> io::Result<()> {
+        Disk.discard(temporary)
+    }
+}
+
+#[test]
+fn a_full_disk_costs_counted_rows_of_one_table_and_nothing_else() -> TestResult {
+    let whole = tempfile::tempdir()?;
+    let parts = || WriterOptions { max_rows_per_part: 100, ..WriterOptions::default() };
+    write(whole.path(), parts(), |writer| (0..100).for_each(|i| writer.launch(&launch(i))))?;
+    let size = fs::metadata(whole.path().join("launches-00000.parquet"))?.len() as usize;
+
+    // From no room at all, over the first row group, to all but the last byte of the footer.
+    for room in [0, 100, size / 2, size - 1] {
+        let folder = tempfile::tempdir()?;
+        let disk = FullDisk { table: "launches-00001", room };
+        let mut writer = DatasetWriter::create_with(folder.path(), parts(), Box::new(disk))?;
+        for i in 0..350 {
+            writer.launch(&launch(i));
+            writer.transfer(&transfer(i));
+        }
+        assert_eq!(writer.rows_lost(), 250, "room for {room}");
+        let report = writer.close();
+        let launches = report.tables[&Table::Launches];
+        assert_eq!((launches.parts, launches.rows, launches.rows_lost), (1, 100, 250), "room for {room}");
+        assert_eq!(report.tables[&Table::Transfers].rows, 350);
+        let error = report.first_error.map(|error: Error| (error.kind, error.to_string()));
+        assert!(
+            matches!(&error, Some((ErrorKind::Io, text)) if text.contains("table launches")),
+            "{error:?}"
+        );
+
+        let dataset = Dataset::open(folder.path())?;
+        assert_eq!(dataset.rows(Table::Launches), 100);
+        assert_eq!(dataset.rows(Table::Transfers), 350);
+        assert!(!names(folder.path())?.iter().any(|name| name.ends_with("tmp")));
+    }
+    Ok(())
+}
+
+#[test]
+fn a_folder_that_vanishes_is_an_error_and_not_a_panic() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("run.cuprof");
+    let mut writer = DatasetWriter::create(&path, WriterOptions::default())?;
+    fs::remove_dir_all(&path)?;
+    fill(&mut writer, 5);
+    let report = writer.close();
+    assert!(report.first_error.is_some());
+    assert_eq!((report.total().rows, report.tables[&Table::Launches].rows_lost), (0, 5));
+    Ok(())
+}
+
+#[test]
+fn a_damaged_dataset_is_refused_with_the_file_named() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let options = WriterOptions { max_rows_per_part: 10, ..WriterOptions::default() };
+    write(folder.path(), options, |writer| (0..30).for_each(|i| writer.launch(&launch(i))))?;
+    let part = |number: u32| folder.path().join(format!("launches-{number:05}.parquet"));
+    let refused = |file: &str, why: &str| {
+        let error = Dataset::open(folder.path()).err().map(|error| (error.kind, error.to_string()));
+        assert!(
+            matches!(&error, Some((ErrorKind::Format, text)) if text.contains(file) && text.contains(why)),
+            "{file}, {why}: {error:?}"
+        );
+    };
+    let first = fs::read(part(0))?;
+
+    fs::write(part(0), &first[..first.len() / 2])?;
+    refused("launches-00000.parquet", "cut short");
+    fs::write(part(0), b"")?;
+    refused("launches-00000.parquet", "cut short");
+    fs::write(part(0), b"PAR1 is not enough PAR1")?;
+    refused("launches-00000.parquet", "damaged");
+    fs::copy(folder.path().join("ranges-00000.parquet"), part(0))?;
+    refused("launches-00000.parquet", "holds the table ranges");
+
+    let newer = String::from_utf8_lossy(&first).contains("cuprof.schema_version");
+    assert!(newer, "the footer is not compressed");
+    let at = first.windows(21).position(|window| window == b"cuprof.schema_version").ok_or("no version")?;
+    let mut later = first.clone();
+    later[at + 23] = b'2'; // the key, the value's header and length, the value
+    fs::write(part(0), &later)?;
+    refused("launches-00000.parquet", "schema version 2");
+
+    fs::write(part(0), &first)?;
+    fs::remove_file(part(1))?;
+    refused("launches-00001.parquet", "is missing");
+    Ok(())
+}
+
+#[test]
+fn a_foreign_parquet_file_is_refused() -> TestResult {
+    use std::sync::Arc;
+
+    let folder = tempfile::tempdir()?;
+    let schema = parquet::schema::parser::parse_message_type("message foreign { required int64 a; }")?;
+    let file = fs::File::create(folder.path().join("launches-00000.parquet"))?;
+    parquet::file::writer::SerializedFileWriter::new(file, Arc::new(schema), Arc::default())?.close()?;
+    let error = Dataset::open(folder.path()).err().map(|error| error.to_string()).unwrap_or_default();
+    assert!(error.contains("launches-00000.parquet: a Parquet file, but not of this crate"), "{error}");
+    Ok(())
+}
+
+/// Set `CUPROF_PYTHON` to an interpreter with pyarrow and any of DuckDB, polars and pandas.
+#[test]
+fn other_readers_see_the_same_values() -> TestResult {
+    let Some(python) = std::env::var_os("CUPROF_PYTHON") else {
+        println!("skipped: CUPROF_PYTHON names no interpreter");
+        return Ok(());
+    };
+    let folder = tempfile::tempdir()?;
+    let options = WriterOptions { max_rows_per_part: 4_000, ..WriterOptions::default() };
+    write(folder.path(), options, |writer| fill(writer, 10_000))?;
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/py/check_dataset.py");
+    let rows = |table| Dataset::open(folder.path()).map(|dataset| format!("{table}={}", dataset.rows(table)));
+    let starts: i128 = (1..=10_000).map(|i| i128::from(launch(i).work.start_ns)).sum();
+    let output = std::process::Command::new(python)
+        .arg(script)
+        .arg(folder.path())
+        .args(["--rows", &rows(Table::Launches)?, "--rows", &rows(Table::MemoryOperations)?])
+        .args(["--sum", &format!("launches.start_ns={starts}")])
+        .output()?;
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    println!("{}", String::from_utf8_lossy(&output.stdout));
+    Ok(())
+}

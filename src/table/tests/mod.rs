@@ -1,0 +1,4 @@
+mod datasets;
+mod layout;
+mod round_trip;
+mod samples;
