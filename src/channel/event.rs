@@ -161,11 +161,11 @@ pub(crate) enum Event<'a> {
         name: &'a [u8],
         args: Args<'a>,
     },
-    /// A range instance ends. `epoch` is the one that this began, for a process range; else the present one.
+    /// A range instance ends. `epoch` is the one that this began, for a process range only.
     ///
     /// The range may be unknown (its `Begin` was lost) or ended already (NVTX's end called twice): only the
     /// worker, which sees all threads, can tell.
-    End { range: RangeId, epoch: ProcessEpoch, time: Nanos },
+    End { range: RangeId, epoch: Option<ProcessEpoch>, time: Nanos },
     /// Something instantaneous (`nvtxMark`).
     Mark {
         /// The innermost range of the thread.

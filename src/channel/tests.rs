@@ -6,6 +6,7 @@ use std::sync::{Arc, Barrier, Mutex, MutexGuard, PoisonError};
 use proptest::prelude::*;
 
 use super::event::{Arg, ArgValue, Args, Event, Named, Payload, RangeKind};
+use super::registry::DEFAULT_RING_BYTES;
 use super::ring::{MAX_EVENT_BYTES, Pushed, Ring};
 use super::wire::{append, decode};
 use super::{Session, ThreadMeta, begin_session, drain, dropped, end_session, log, memory_bytes};
@@ -17,10 +18,15 @@ pub(crate) struct TestSession {
     _alone: MutexGuard<'static, ()>,
 }
 
+/// No session runs while this lives: for tests that log without wanting to be in another test's session.
+pub(crate) fn no_session() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl TestSession {
     pub fn begin() -> Self {
-        static ALONE: Mutex<()> = Mutex::new(());
-        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let alone = no_session();
         Self { session: begin_session(std::thread::current()), _alone: alone }
     }
 
@@ -133,7 +139,7 @@ fn all_events<'a>(
     out(&[
         Event::Launch { correlation: CorrelationId(b), range: parent, epoch, cbid: c, time },
         begin,
-        Event::End { range, epoch, time },
+        Event::End { range, epoch: (b % 3 == 0).then_some(epoch), time },
         Event::Mark { range: parent, domain, category, color, payload, time, name },
         Event::Unbalanced { domain, process: b % 2 == 0, time },
         Event::Name { what: Named::Domain { domain }, name },
@@ -330,7 +336,8 @@ fn rings_of_exited_threads_are_used_again() {
     one_thread();
     let before = memory_bytes();
     (0..50).for_each(|_| one_thread());
-    assert_eq!(memory_bytes(), before);
+    // Other tests' spilled names come and go meanwhile, a few rings' worth.
+    assert!(memory_bytes() < before + 20 * DEFAULT_RING_BYTES);
 }
 
 #[test]

@@ -140,7 +140,7 @@ fn head(event: &Event<'_>) -> (u8, u8) {
         Event::Begin { kind, payload, color, .. } => {
             (kind::BEGIN, *kind as u8 | payload_kind(*payload) << 2 | u8::from(color.is_some()) << 4)
         }
-        Event::End { .. } => (kind::END, 0),
+        Event::End { epoch, .. } => (kind::END, u8::from(epoch.is_some())),
         Event::Mark { payload, color, .. } => {
             (kind::MARK, payload_kind(*payload) << 2 | u8::from(color.is_some()) << 4)
         }
@@ -187,7 +187,7 @@ fn body(event: &Event<'_>, sink: &mut impl Sink) {
         }
         Event::End { range, epoch, time } => {
             sink.word(range.0.get());
-            sink.pair(epoch.0, 0);
+            sink.pair(epoch.map_or(0, |epoch| epoch.0), 0);
             sink.word(time.0.cast_unsigned());
         }
         Event::Mark { range, domain, category, color, payload, time, name } => {
@@ -385,7 +385,8 @@ fn event<'a>(header: Header, mut fields: Fields<'a>) -> Option<Event<'a>> {
         kind::END => {
             let range = RangeId::from_raw(f.word()?)?;
             let (epoch, _) = f.pair()?;
-            Event::End { range, epoch: ProcessEpoch(epoch), time: f.time()? }
+            let epoch = (header.small & 1 != 0).then_some(ProcessEpoch(epoch));
+            Event::End { range, epoch, time: f.time()? }
         }
         kind::MARK => {
             let range = RangeId::from_raw(f.word()?);

@@ -5,9 +5,12 @@
 
 mod guard;
 mod ids;
+pub(crate) mod nvtx;
 mod stack;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "tracing")]
+pub(crate) mod tracing_layer;
 
 pub use guard::{Entered, ProcessRange, Range, RangeHandle, process_range};
 
@@ -84,10 +87,22 @@ fn begin_own(session: Session, description: &Description<'_>) -> Option<guard::I
     Some(guard::Instance { session, range })
 }
 
+/// Begins a range that is on no thread's stack, and logs it.
+#[inline]
+fn begin_detached(
+    session: Session,
+    parent: Option<RangeId>,
+    description: &Description<'_>,
+) -> guard::Instance {
+    let range = ids::next_range();
+    log(session, &description.begin(range, RangeKind::Own, parent, ids::epoch()));
+    guard::Instance { session, range }
+}
+
 /// Logs the end of a range that has left the stack.
 #[inline]
 fn end_on_stack(session: Session, range: RangeId) {
-    log(session, &Event::End { range, epoch: ids::epoch(), time: Nanos::now() });
+    log(session, &Event::End { range, epoch: None, time: Nanos::now() });
 }
 
 /// Runs a closure inside a range of this thread.
