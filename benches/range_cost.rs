@@ -3,6 +3,7 @@
 //! `cargo bench --bench range_cost` prints nanoseconds per operation: the median of many short batches, and the 5th and
 //! 95th percentile as spread. The rings are emptied between batches, outside the measured time. Other load on the
 //! machine shows in the spread first.
+#![expect(clippy::print_stdout, reason = "a bench prints its result")]
 
 use std::hint::black_box;
 use std::time::Instant;

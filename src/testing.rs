@@ -9,7 +9,7 @@ use crate::units::CorrelationId;
 /// An event as a test sees it; what an event does not have is zero or empty.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
-    /// `launch`, `push`, `start`, `own`, `end`, `mark`, `unbalanced`, `name`.
+    /// `launch`, `push`, `start`, `own`, `end`, `mark`, `unbalanced`, `name`, or `damaged`.
     pub what: &'static str,
     /// The range that begins or ends, or that a launch or mark is in.
     pub range: u64,
@@ -53,7 +53,9 @@ pub fn discard() {
 #[must_use]
 pub fn drain() -> Vec<Seen> {
     let mut seen = Vec::new();
-    channel::drain(|_, run| seen.extend(decode(run).flatten().map(|event| see(&event))));
+    channel::drain(|_, run| {
+        seen.extend(decode(run).map(|event| event.map_or_else(|_| damaged(), |event| see(&event))))
+    });
     seen
 }
 
@@ -78,6 +80,10 @@ pub fn nvtx_push(name: &CStr) -> i32 {
 /// `nvtxRangePop`, straight into the handler.
 pub fn nvtx_pop() -> i32 {
     range::nvtx::pop()
+}
+
+fn damaged() -> Seen {
+    Seen { what: "damaged", ..Seen::default() }
 }
 
 fn see(event: &Event<'_>) -> Seen {

@@ -13,6 +13,7 @@ fn events_of(act: impl FnOnce()) -> Vec<Seen> {
     testing::drain()
 }
 
+#[expect(clippy::panic, reason = "a failed test says what it saw")]
 fn named<'s>(seen: &'s [Seen], what: &str, name: &str) -> &'s Seen {
     let found = seen.iter().find(|event| event.what == what && event.name == name);
     found.unwrap_or_else(|| panic!("no {what} {name:?} in {seen:#?}"))

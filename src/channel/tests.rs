@@ -110,11 +110,11 @@ fn any_args() -> impl Strategy<Value = Vec<OwnedArg>> {
 }
 
 /// The events that can be made of these values, one of each kind.
-fn all_events<'a>(
+fn all_events(
     (a, b, c): (u64, u32, u32),
     color: Option<u32>,
     payload: Payload,
-    name: &'a [u8],
+    name: &[u8],
     args: &[OwnedArg],
     out: impl FnOnce(&[Event<'_>]),
 ) {

@@ -299,7 +299,7 @@ fn hostile_text_arrives_as_it_is_or_is_left_out() {
     nvtx.push_wide(std::ptr::null());
     nvtx.push_ex(std::ptr::null());
     nvtx.push(c"".as_ptr());
-    nvtx.push(b"\xff\xfe\0".as_ptr().cast());
+    nvtx.push(c"\xff\xfe".as_ptr());
     nvtx.push_wide([0x11_0000, 0xd800, u32::from(b'a'), 0].as_ptr());
     let anywhere = 0xdead_beef_usize as *const c_void;
     for message_type in [0, 3, 4, -1, i32::MAX] {
