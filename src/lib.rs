@@ -15,6 +15,8 @@ mod record;
 mod summary;
 mod table;
 mod trace;
+#[doc(hidden)]
+pub mod testing;
 mod units;
 
 pub use channel::{Arg, ArgValue};
@@ -25,6 +27,12 @@ pub use summary::Summary;
 pub use table::reader::Dataset;
 pub use table::schema::Table;
 pub use trace::{Builder, FinishError, Profile, Profiler, Replay};
+
+/// Spans of `tracing` as ranges.
+#[cfg(feature = "tracing")]
+pub mod tracing {
+    pub use crate::range::tracing_layer::Layer;
+}
 
 /// For the crate's macros.
 #[doc(hidden)]

@@ -146,7 +146,7 @@ pub(crate) enum Event<'a> {
     Begin {
         range: RangeId,
         kind: RangeKind,
-        /// The range that was innermost on the thread.
+        /// The range that was innermost on the thread (or a span's explicit parent); none for a process range.
         parent: Option<RangeId>,
         /// The epoch that this began, for `RangeKind::Process`; else the present one.
         epoch: ProcessEpoch,

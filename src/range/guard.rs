@@ -157,8 +157,8 @@ pub fn process_range(name: &str) -> ProcessRange {
 
 /// Starts a process-wide range and logs it.
 pub(super) fn start_process(session: Session, range: RangeId, description: &Description<'_>) -> Instance {
-    let parent = stack::innermost(session);
-    log(session, &description.begin(range, RangeKind::Process, parent, ids::next_epoch()));
+    // No parent: it belongs to the process, not to what its thread happened to be in.
+    log(session, &description.begin(range, RangeKind::Process, None, ids::next_epoch()));
     Instance { session, range }
 }
 

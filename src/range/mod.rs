@@ -9,6 +9,8 @@ pub(crate) mod nvtx;
 mod stack;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "tracing")]
+pub(crate) mod tracing_layer;
 
 pub use guard::{Entered, ProcessRange, Range, RangeHandle, process_range};
 pub(crate) use ids::epoch;
@@ -84,6 +86,18 @@ fn begin_on_stack(
 fn begin_own(session: Session, description: &Description<'_>) -> Option<guard::Instance> {
     let range = begin_on_stack(session, RangeKind::Own, stack::Owner::Guard, description)?;
     Some(guard::Instance { session, range })
+}
+
+/// Begins a range that is on no thread's stack, and logs it.
+#[inline]
+fn begin_detached(
+    session: Session,
+    parent: Option<RangeId>,
+    description: &Description<'_>,
+) -> guard::Instance {
+    let range = ids::next_range();
+    log(session, &description.begin(range, RangeKind::Own, parent, ids::epoch()));
+    guard::Instance { session, range }
 }
 
 /// Logs the end of a range that has left the stack.

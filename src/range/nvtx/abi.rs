@@ -44,6 +44,12 @@ impl<T: Text> Said for T {
     }
 }
 
+impl From<&CStr> for Narrow {
+    fn from(text: &CStr) -> Self {
+        Self(text.as_ptr())
+    }
+}
+
 impl Text for Narrow {
     #[inline]
     fn read<R>(self, act: impl FnOnce(&[u8]) -> R) -> R {

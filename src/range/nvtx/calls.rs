@@ -132,3 +132,13 @@ calls! {
     CORE2 12 cupti 41 create_domain_a(name: Narrow) -> usize = 0, |via| handler::create_domain(via, name);
     CORE2 13 cupti 42 create_domain_w(name: Wide) -> usize = 0, |via| handler::create_domain(via, name);
 }
+
+/// `nvtxRangePushA` as NVTX would call it; for benches.
+pub(crate) fn push(name: &std::ffi::CStr) -> c_int {
+    push_a(Narrow::from(name))
+}
+
+/// `nvtxRangePop` as NVTX would call it; for benches.
+pub(crate) fn pop_pushed() -> c_int {
+    pop()
+}

@@ -72,8 +72,8 @@ fn fill(callbacks: &Callbacks, module: c_int) -> bool {
         return false;
     }
     for slot in calls::slots().filter(|slot| slot.module == module && slot.id < len as usize) {
-        // SAFETY: the table has `len` entries.
-        let place = unsafe { table.add(slot.id).read() };
+        // SAFETY: the table has `len` entries, which NVTX never changes.
+        let place = unsafe { table.wrapping_add(slot.id).read() };
         if !place.is_null() {
             // SAFETY: the entry points to a function pointer of NVTX's, which nobody reads before this returns.
             unsafe { place.write(slot.function) };

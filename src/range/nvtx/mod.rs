@@ -20,6 +20,6 @@ mod names;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use calls::{dispatch_cupti, panics};
+pub(crate) use calls::{dispatch_cupti, panics, pop_pushed as pop, push};
 pub(crate) use install::{initialised, keep};
 pub(crate) use names::known as known_names;

@@ -96,9 +96,11 @@ pub(super) fn alias_string(foreign: usize, own: usize) {
 
 /// Texts that are only added and never move, so that readers need no lock: chunks of 64, 128, 256, …
 struct Growing {
-    chunks: [OnceLock<Box<[OnceLock<Box<[u8]>>]>>; Self::CHUNKS],
+    chunks: [OnceLock<Chunk>; Self::CHUNKS],
     len: AtomicUsize,
 }
+
+type Chunk = Box<[OnceLock<Box<[u8]>>]>;
 
 impl Growing {
     /// About a million texts.
@@ -137,9 +139,11 @@ impl Growing {
 
 /// Numbers by foreign handle. Fixed in size; handles beyond that are not known.
 struct HandleMap {
-    /// Handles (0 is a free place) and their numbers.
-    places: OnceLock<Box<[(AtomicUsize, AtomicU32)]>>,
+    places: OnceLock<Box<[Place]>>,
 }
+
+/// A handle (0 for a free place) and its number.
+type Place = (AtomicUsize, AtomicU32);
 
 impl HandleMap {
     const PLACES: usize = 8192;
@@ -149,10 +153,7 @@ impl HandleMap {
     }
 
     /// The places where a handle may be, in the order in which they are tried.
-    fn probe<'m>(
-        places: &'m [(AtomicUsize, AtomicU32)],
-        handle: usize,
-    ) -> impl Iterator<Item = &'m (AtomicUsize, AtomicU32)> {
+    fn probe(places: &[Place], handle: usize) -> impl Iterator<Item = &Place> {
         // Multiplying by the golden ratio spreads pointers, whose low bits are alike.
         let first = handle.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
         (0..places.len()).filter_map(move |step| places.get((first + step) % places.len()))
@@ -212,6 +213,7 @@ mod tests {
 
     #[test]
     fn equal_names_are_one_domain_and_handles_that_nobody_gave_out_are_the_default_one() {
+        let _alone = crate::channel::tests::no_session();
         let one = create_domain(b"one domain");
         let other = create_domain(b"another domain");
         assert_eq!(create_domain(b"one domain"), one);

@@ -6,7 +6,7 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr::from_ref;
 
 use super::install::InitializeInjectionNvtx2_fnptr;
-use crate::channel::tests::{TestSession, events};
+use crate::channel::tests::{TestSession, events, no_session};
 use crate::channel::{Event, Named, Payload, RangeKind, decode, dropped};
 use crate::range::log_launch;
 use crate::units::{CorrelationId, RangeId};
@@ -299,7 +299,7 @@ fn hostile_text_arrives_as_it_is_or_is_left_out() {
     nvtx.push_wide(std::ptr::null());
     nvtx.push_ex(std::ptr::null());
     nvtx.push(c"".as_ptr());
-    nvtx.push(b"\xff\xfe\0".as_ptr().cast());
+    nvtx.push(c"\xff\xfe".as_ptr());
     nvtx.push_wide([0x11_0000, 0xd800, u32::from(b'a'), 0].as_ptr());
     let anywhere = 0xdead_beef_usize as *const c_void;
     for message_type in [0, 3, 4, -1, i32::MAX] {
@@ -375,6 +375,7 @@ fn starts_and_ends_are_process_ranges_that_may_cross_threads() {
 
 #[test]
 fn return_values_are_right_without_a_session() {
+    let _alone = no_session();
     let nvtx = nvtx();
     let domain = nvtx.create_domain(c"test: no session");
     assert_eq!((nvtx.push(c"a".as_ptr()), nvtx.push(c"b".as_ptr())), (0, 1));
@@ -388,6 +389,7 @@ fn return_values_are_right_without_a_session() {
 
 #[test]
 fn names_given_before_a_session_are_known_to_it() {
+    let _alone = no_session();
     let nvtx = nvtx();
     nvtx.create_domain(c"test: known early");
     call!(nvtx.core, 12, (u32, *const c_char) -> (), (4711, c"early category".as_ptr()));
