@@ -130,7 +130,11 @@ mod generator {
         }
         sizes.sort();
         sizes.dedup();
-        if sizes.is_empty() { Err("no *_STRUCT_SIZE macro found in the headers".to_owned()) } else { Ok(sizes) }
+        if sizes.is_empty() {
+            Err("no *_STRUCT_SIZE macro found in the headers".to_owned())
+        } else {
+            Ok(sizes)
+        }
     }
 
     fn struct_size(line: &str) -> Option<(String, String)> {
@@ -140,7 +144,8 @@ mod generator {
         let (_, arguments) = call.split_once("_STRUCT_SIZE(")?;
         let (name, field) = arguments.strip_suffix(')')?.split_once(',')?;
         // The definition of the helper macro itself names no CUPTI struct; the PC sampling ones end in `Size`.
-        let names_it = macro_name.strip_suffix("_STRUCT_SIZE").or(macro_name.strip_suffix("Size"))? == name.trim();
+        let names_it =
+            macro_name.strip_suffix("_STRUCT_SIZE").or(macro_name.strip_suffix("Size"))? == name.trim();
         names_it.then(|| (name.trim().to_owned(), field.trim().to_owned()))
     }
 

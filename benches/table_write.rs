@@ -6,7 +6,14 @@
 //! measured on the same rows, already converted to Arrow.
 //!
 //! Options, after `--`: a number of rows (default 2 000 000), `keep DIR` to keep the dataset.
-#![allow(dead_code, unused_imports, missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
+#![allow(
+    dead_code,
+    unused_imports,
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout
+)]
 
 #[path = "../src/error.rs"]
 mod error;

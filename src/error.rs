@@ -118,7 +118,11 @@ impl fmt::Display for Error {
         if let Some(call) = self.call {
             write!(f, " ({call}")?;
             if let Some(code) = self.code {
-                let name = if call.starts_with("cupti") { cupti_sys::result::name(code.unsigned_abs()) } else { None };
+                let name = if call.starts_with("cupti") {
+                    cupti_sys::result::name(code.unsigned_abs())
+                } else {
+                    None
+                };
                 match name {
                     Some(name) => write!(f, " returned {code}, {name}")?,
                     None => write!(f, " returned {code}")?,

@@ -3,17 +3,28 @@
 
 mod attribute;
 mod buffer;
+mod capture;
 mod channel;
+mod cupti;
 mod driver;
 mod error;
+mod losses;
+mod names;
 mod range;
 mod record;
+mod summary;
 mod table;
+mod trace;
 mod units;
 
 pub use channel::{Arg, ArgValue};
 pub use error::{Error, ErrorKind, Result};
+pub use losses::Loss;
 pub use range::{Entered, ProcessRange, Range, RangeHandle, in_range, process_range};
+pub use summary::Summary;
+pub use table::reader::Dataset;
+pub use table::schema::Table;
+pub use trace::{Builder, FinishError, Profile, Profiler, Replay};
 
 /// For the crate's macros.
 #[doc(hidden)]

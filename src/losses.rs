@@ -80,6 +80,10 @@ impl Losses {
         self.0[cause as usize] = self.0[cause as usize].saturating_add(count);
     }
 
+    pub fn count(&self, cause: Cause) -> u64 {
+        self.0[cause as usize]
+    }
+
     /// The causes that occurred, in the order of their declaration.
     pub fn to_vec(&self) -> Vec<Loss> {
         let counted = Cause::ALL.iter().zip(self.0);

@@ -64,8 +64,9 @@ pub struct RecordSize {
 /// How many bytes of a record of this kind a library of this version writes; `None` for a kind that is not declared
 /// here.
 ///
-/// A library from 13.1 on tells it by itself, `cuptiActivityGetStructSize(kind, 0, …)`; where both answers exist,
-/// the smaller is safe.
+/// Newer libraries tell it themselves, through `cuptiActivityGetStructSize` with version 0; where both answers exist, the
+/// smaller is safe. What they tell of other versions is incomplete: 13.5 knows no size for 13.4.1, and none of copies
+/// before 13.3.
 pub fn record_size(kind: u32, version: LibraryVersion) -> Option<u32> {
     let sizes = record_sizes(kind)?;
     let written = sizes.iter().find(|rung| rung.since <= version).or(sizes.last())?;
@@ -107,11 +108,12 @@ pub fn record_sizes(kind: u32) -> Option<&'static [RecordSize]> {
         kind::MEMSET => sizes![130_400 => CUpti_ActivityMemset5, 0 => CUpti_ActivityMemset4],
         kind::DRIVER | kind::RUNTIME => sizes![0 => CUpti_ActivityAPI],
         kind::DEVICE => sizes![
-            130_400 => CUpti_ActivityDevice6,
+            130_200 => CUpti_ActivityDevice6,
             22 => CUpti_ActivityDevice5,
             0 => CUpti_ActivityDevice4,
         ],
         kind::CONTEXT => sizes![
+            // Not in the headers of 13.0, in those of 13.4.
             130_400 => CUpti_ActivityContext4,
             24 => CUpti_ActivityContext3,
             22 => CUpti_ActivityContext2,
@@ -137,12 +139,18 @@ pub fn record_sizes(kind: u32) -> Option<&'static [RecordSize]> {
         }
         kind::EXTERNAL_CORRELATION => sizes![0 => CUpti_ActivityExternalCorrelation],
         kind::MEMORY2 => sizes![24 => CUpti_ActivityMemory4, 0 => CUpti_ActivityMemory3],
-        kind::MEMORY_POOL => sizes![130_000 => CUpti_ActivityMemoryPool3, 0 => CUpti_ActivityMemoryPool2],
+        // The headers of 13.0 declare the newer struct, but 13.5 tells the older size for 13.0.
+        kind::MEMORY_POOL => sizes![130_100 => CUpti_ActivityMemoryPool3, 0 => CUpti_ActivityMemoryPool2],
         kind::GRAPH_TRACE => sizes![22 => CUpti_ActivityGraphTrace2, 0 => CUpti_ActivityGraphTrace],
         kind::JIT => sizes![22 => CUpti_ActivityJit2, 0 => CUpti_ActivityJit],
         kind::DEVICE_GRAPH_TRACE => sizes![0 => CUpti_ActivityDeviceGraphTrace],
         kind::GRAPH_HOST_NODE => sizes![0 => CUpti_ActivityGraphHostNode],
         kind::HOST_LAUNCH => sizes![0 => CUpti_ActivityHostLaunch],
+        kind::GREEN_CONTEXT => sizes![
+            130_400 => CUpti_ActivityGreenContext3,
+            130_201 => CUpti_ActivityGreenContext2,
+            0 => CUpti_ActivityGreenContext,
+        ],
         _ => return None,
     };
     Some(sizes)

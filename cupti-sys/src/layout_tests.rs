@@ -158,6 +158,7 @@ fn device_and_object_fields_lie_where_c_puts_them() {
 
 #[test]
 fn sizes_follow_the_version() {
+    // To 13.0: from the headers of these releases. From 13.1 on: what the library of 13.5 tells of them, too.
     let versions = [18, 22, 24, 26, 28, 130_001, 130_100, 130_300, 130_401, 130_500];
     let sizes = |kind| versions.map(|api| record_size(kind, LibraryVersion::from_api(api)).unwrap());
     assert_eq!(sizes(kind::CONCURRENT_KERNEL), [200, 208, 208, 208, 208, 216, 224, 232, 248, 248]);
@@ -167,7 +168,7 @@ fn sizes_follow_the_version() {
     assert_eq!(sizes(kind::MEMSET), [88, 88, 88, 88, 88, 88, 88, 88, 104, 104]);
     assert_eq!(sizes(kind::DRIVER), [40; 10]);
     assert_eq!(sizes(kind::OVERHEAD), [40, 56, 56, 56, 56, 56, 56, 56, 56, 56]);
-    assert_eq!(sizes(kind::DEVICE), [176, 184, 184, 184, 184, 184, 184, 184, 192, 192]);
+    assert_eq!(sizes(kind::DEVICE), [176, 184, 184, 184, 184, 184, 184, 192, 192, 192]);
     assert_eq!(sizes(kind::CONTEXT), [16, 24, 32, 32, 32, 32, 32, 32, 40, 40]);
     assert_eq!(sizes(kind::MARKER), [56; 10]);
     assert_eq!(sizes(kind::MARKER_DATA), [32, 32, 32, 32, 32, 40, 40, 40, 40, 40]);
@@ -205,4 +206,28 @@ fn a_field_that_the_library_does_not_write_is_outside_the_record() {
     let size = record_size(kind::CONCURRENT_KERNEL, LibraryVersion::OLDEST).unwrap();
     assert!(kernel::LOCAL_MEMORY_TOTAL_V2.within(size));
     assert!(!kernel::MAX_POTENTIAL_CLUSTER_SIZE.within(size));
+}
+
+#[test]
+fn fields_are_those_of_the_newest_declared_struct() {
+    // With newer headers this points at each record that has grown.
+    let bindings = include_str!("bindings.rs");
+    let structs = |stem: &str| -> Vec<u32> {
+        let declarations =
+            bindings.lines().filter_map(|line| line.strip_prefix("pub struct ")?.strip_prefix(stem));
+        declarations.filter_map(|rest| rest.trim_end_matches(" {").parse().ok()).collect()
+    };
+    let records = include_str!("layout.rs").lines().filter_map(|line| {
+        let (_, record) = line.strip_suffix(" {")?.split_once(": CUpti_Activity")?;
+        Some(record)
+    });
+    let mut checked = 0;
+    for record in records {
+        let stem = record.trim_end_matches(|c: char| c.is_ascii_digit());
+        let version: u32 = record[stem.len()..].parse().unwrap_or(1);
+        let newest = structs(&format!("CUpti_Activity{stem}")).into_iter().max().unwrap_or(1);
+        assert_eq!(version, newest, "CUpti_Activity{record}");
+        checked += 1;
+    }
+    assert_eq!(checked, 20);
 }

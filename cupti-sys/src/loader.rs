@@ -91,6 +91,12 @@ pub struct Cupti {
     tried: Vec<Attempt>,
 }
 
+// Shared by the application's threads and the worker. Functions and paths only: the compiler checks that it stays so.
+const _: () = {
+    const fn shareable<T: Send + Sync>() {}
+    shareable::<Cupti>();
+};
+
 impl Cupti {
     /// Finds and loads libcupti.
     ///

@@ -74,6 +74,11 @@ macro_rules! symbols {
                 SymbolInfo { name: "InitializeInjectionNvtx2", since: Release::new(12, 0) },
             ];
 
+            /// A table without any function, to be filled by a test with its own.
+            pub const fn empty() -> Self {
+                Self { $($($name: None,)+)+ InitializeInjectionNvtx2: None }
+            }
+
             /// Looks every function up. None is called.
             ///
             /// The library is borrowed for ever, since the functions are good for as long as it stays loaded.
@@ -463,6 +468,16 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), listed);
+    }
+
+    #[test]
+    fn a_function_that_is_put_in_is_found() {
+        unsafe extern "C" fn version(_number: *mut u32) -> CUptiResult {
+            CUptiResult::CUPTI_SUCCESS
+        }
+        let symbols = Symbols { cuptiGetVersion: Some(version), ..Symbols::empty() };
+        assert!(symbols.has("cuptiGetVersion") && !symbols.has("cuptiGetTimestamp"));
+        assert_eq!(symbols.missing().count(), Symbols::ALL.len() - 1);
     }
 
     #[test]

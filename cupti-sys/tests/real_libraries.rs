@@ -11,10 +11,10 @@ use std::process::Command;
 use std::time::Instant;
 
 use cupti_sys::bindings::{
-    CUpti_Profiler_Host_GetSupportedChips_Params, CUpti_Profiler_Host_GetSupportedChips_Params_STRUCT_SIZE,
-    CUptiResult,
+    CUpti_ActivityKind, CUpti_Profiler_Host_GetSupportedChips_Params,
+    CUpti_Profiler_Host_GetSupportedChips_Params_STRUCT_SIZE, CUptiResult,
 };
-use cupti_sys::{Cupti, LibraryVersion, LoadOptions, Release, Symbols};
+use cupti_sys::{Cupti, LibraryVersion, LoadOptions, Release, Symbols, layout};
 
 const DIRS: &str = "CUPROF_TEST_CUPTI_DIRS";
 const CHILD: &str = "CUPROF_TEST_CUPTI_CHILD";
@@ -36,10 +36,8 @@ fn real_libraries_have_the_functions_of_their_release() -> Result<(), Box<dyn Er
             .output()?;
         let text = String::from_utf8_lossy(&output.stdout);
         // Also catches a library that crashes the process when it ends.
-        if !output.status.success() {
-            let errors = String::from_utf8_lossy(&output.stderr);
-            return Err(format!("{}: {}\n{text}{errors}", folder.display(), output.status).into());
-        }
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{}: {}\n{text}{errors}", folder.display(), output.status);
         text.lines().filter(|line| line.starts_with("loaded")).for_each(|line| println!("{line}"));
     }
     Ok(())
@@ -66,9 +64,16 @@ fn check(folder: PathBuf) -> Result<String, Box<dyn Error>> {
     );
 
     // Without a driver the older libraries answer this much: the sizes, the table and the companions work together.
-    if version.is_ok() {
-        if let Some(chips) = supported_chips(&cupti) {
-            assert!(chips.as_ref().is_ok_and(|chips| *chips > 10), "{chips:?}");
+    if version.is_ok()
+        && let Some(chips) = supported_chips(&cupti)
+    {
+        assert!(chips.as_ref().is_ok_and(|chips| *chips > 10), "{chips:?}");
+    }
+
+    for kind in 0..100 {
+        let (Ok(version), Some(told)) = (version, told_size(&cupti, kind)) else { continue };
+        if let Some(size) = layout::record_size(kind, version) {
+            assert_eq!(size as usize, told, "kind {kind} of {version}");
         }
     }
 
@@ -82,6 +87,15 @@ fn check(folder: PathBuf) -> Result<String, Box<dyn Error>> {
         assert!(present == (info.since <= release) || may_be_early, "{version}: {} is {present}", info.name);
     }
     Ok(line)
+}
+
+/// The size of the records of a kind, as the library tells it; `None` if it does not.
+fn told_size(cupti: &Cupti, kind: u32) -> Option<usize> {
+    let function = cupti.symbols().cuptiActivityGetStructSize?;
+    let mut size = 0;
+    // SAFETY: the header allows every kind and asks for a pointer to a number that can be written.
+    let result = unsafe { function(CUpti_ActivityKind(kind), 0, &raw mut size) };
+    (result == CUptiResult::CUPTI_SUCCESS).then_some(size)
 }
 
 /// How many chips the library can plan metrics for; `None` for a library without the host functions.

@@ -11,8 +11,8 @@ mod sites;
 
 use std::sync::Arc;
 
-pub(crate) use ranges::{Begin, Totals};
-use ranges::{Ranges, Settled};
+use ranges::Ranges;
+pub(crate) use ranges::{Begin, Settled, Totals};
 use sets::Sets;
 use sites::{Found, Site, Sites};
 
@@ -200,7 +200,11 @@ impl Attributor {
     fn why_never_seen(&self, origin: Origin) -> Attribution {
         let before_first = self.first_correlation.is_none_or(|first| origin.correlation < first);
         let before_start = origin.start_ns != 0 && origin.start_ns < self.session_start.0;
-        if before_first || before_start { Attribution::LaunchedBeforeStart } else { Attribution::LaunchNotSeen }
+        if before_first || before_start {
+            Attribution::LaunchedBeforeStart
+        } else {
+            Attribution::LaunchNotSeen
+        }
     }
 
     /// Adds one record's work to the ranges of its launch, and notes that the launch has led to a record.

@@ -267,7 +267,13 @@ impl Ranges {
         self.written.insert(range, Arc::clone(&path));
         let parent = begin.parent;
         let end_ns = state.end_ns.or(end_if_open_ns).unwrap_or(begin.start_ns);
-        self.settled.push(Settled { begin, path, end_ns, closed: state.end_ns.is_some(), totals: state.totals });
+        self.settled.push(Settled {
+            begin,
+            path,
+            end_ns,
+            closed: state.end_ns.is_some(),
+            totals: state.totals,
+        });
         let parent = parent?;
         let outer = self.states.get_mut(&parent)?;
         outer.children = outer.children.saturating_sub(1);
@@ -306,7 +312,9 @@ impl Ranges {
         leaves.sort_unstable();
         while let Some(range) = leaves.pop() {
             let parent = self.write(range, Some(end_ns));
-            leaves.extend(parent.filter(|parent| self.states.get(parent).is_some_and(|outer| outer.children == 0)));
+            leaves.extend(
+                parent.filter(|parent| self.states.get(parent).is_some_and(|outer| outer.children == 0)),
+            );
         }
         // What is left names itself as an outer range of itself, which only a damaged recording can say, or waits
         // for a nested range whose beginning was lost.

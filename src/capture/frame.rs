@@ -101,11 +101,7 @@ impl Frame {
     pub(super) fn decode(kind: u8, bytes: &[u8]) -> Option<Self> {
         let mut input = Input(bytes);
         let frame = match kind {
-            1 => Self::Start {
-                cupti_version: input.u32()?,
-                time: Nanos(input.i64()?),
-                epoch: input.u32()?,
-            },
+            1 => Self::Start { cupti_version: input.u32()?, time: Nanos(input.i64()?), epoch: input.u32()? },
             2 => Self::Fact { key: input.text()?, value: input.text()? },
             3 => {
                 let thread = ThreadId(input.u32()?);

@@ -28,7 +28,11 @@ impl Writer {
     pub fn create(path: &Path, overwrite: bool) -> Result<Self> {
         let mut options = File::options();
         options.write(true);
-        if overwrite { options.create(true).truncate(true) } else { options.create_new(true) };
+        if overwrite {
+            options.create(true).truncate(true)
+        } else {
+            options.create_new(true)
+        };
         let file = options.open(path).map_err(|source| {
             if source.kind() == std::io::ErrorKind::AlreadyExists {
                 Error::new(ErrorKind::OutputExists, format!("{} exists", path.display()))
@@ -44,7 +48,14 @@ impl Writer {
             .map_err(|source| Error::io("cannot add checksums to", path, source))?;
         let mut file = BufWriter::new(file);
         file.write_all(&MAGIC).map_err(|source| Error::io("cannot write", path, source))?;
-        Ok(Self { path: path.to_owned(), file, compressor, raw: Vec::new(), frames_lost: 0, first_error: None })
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            compressor,
+            raw: Vec::new(),
+            frames_lost: 0,
+            first_error: None,
+        })
     }
 
     /// Appends a frame. After the first failure nothing more is written, so that the file stays readable up to

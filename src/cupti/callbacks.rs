@@ -5,18 +5,19 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use cupti_sys::bindings as c;
 
 use super::contexts::CONTEXTS;
 use crate::buffer::{BLOCK_BYTES, Block, Filled, Pool};
 use crate::driver::Context;
-use crate::range;
+use crate::range::{self, nvtx};
 use crate::units::CorrelationId;
 
 static PANICS: AtomicU64 = AtomicU64::new(0);
 static FATAL_ERRORS: AtomicU64 = AtomicU64::new(0);
+static WORKER_LISTENS: AtomicBool = AtomicBool::new(false);
 static BUFFERS_REQUESTED: AtomicU64 = AtomicU64::new(0);
 
 /// What went wrong inside callbacks since the session began.
@@ -32,10 +33,17 @@ pub(crate) fn faults() -> Faults {
     Faults { panics: PANICS.load(Ordering::Relaxed), fatal_errors: FATAL_ERRORS.load(Ordering::Relaxed) }
 }
 
-pub(crate) fn reset_faults() {
+/// From now on, filled buffers are queued for the worker.
+pub(crate) fn begin_session() {
     PANICS.store(0, Ordering::Relaxed);
     FATAL_ERRORS.store(0, Ordering::Relaxed);
     BUFFERS_REQUESTED.store(0, Ordering::Relaxed);
+    WORKER_LISTENS.store(true, Ordering::Relaxed);
+}
+
+/// From now on, filled buffers go straight back to the free ones: nobody reads them.
+pub(crate) fn end_session() {
+    WORKER_LISTENS.store(false, Ordering::Relaxed);
 }
 
 /// Whether CUPTI has asked for no buffer in this session: then there is nothing to flush, and flushing a CUPTI
@@ -85,7 +93,11 @@ pub(super) unsafe extern "C" fn buffer_completed(
         let Some(pointer) = NonNull::new(buffer) else { return };
         // SAFETY: every buffer that CUPTI has came from `buffer_requested`, and it gives each back once.
         let block = unsafe { Block::from_raw(pointer) };
-        Pool::get().complete(Filled { block, valid_bytes: valid_size.min(BLOCK_BYTES) });
+        if WORKER_LISTENS.load(Ordering::Relaxed) {
+            Pool::get().complete(Filled { block, valid_bytes: valid_size.min(BLOCK_BYTES) });
+        } else {
+            Pool::get().recycle(block);
+        }
     });
 }
 
@@ -111,7 +123,11 @@ pub(super) unsafe extern "C" fn api(
         Domain::CUPTI_CB_DOMAIN_NVTX => {
             // SAFETY: in this domain CUPTI passes a CUpti_NvtxData that lives during the callback.
             let data = unsafe { &*data.cast::<c::CUpti_NvtxData>() };
-            range::nvtx_call(cbid, data.functionParams, data.functionReturnValue);
+            let returned = NonNull::new(data.functionReturnValue.cast_mut());
+            // SAFETY: where NVTX's function returns something, CUPTI points to at least the 8 bytes of its value.
+            let returned = returned.map_or(0, |value| unsafe { value.cast::<u64>().read_unaligned() });
+            // SAFETY: CUPTI passes the structure that it defines for this callback id.
+            unsafe { nvtx::dispatch_cupti(cbid, data.functionParams, returned) };
         }
         Domain::CUPTI_CB_DOMAIN_STATE if cbid == c::CUpti_CallbackIdState::CUPTI_CBID_STATE_FATAL_ERROR.0 => {
             FATAL_ERRORS.fetch_add(1, Ordering::Relaxed);

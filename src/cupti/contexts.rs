@@ -69,9 +69,9 @@ impl Contexts {
         pointers.map(Context).collect()
     }
 
-    /// How often a context found no slot.
-    pub fn overflowed(&self) -> u64 {
-        self.overflowed.load(Ordering::Relaxed)
+    /// How often a context found no slot since the last call.
+    pub fn take_overflowed(&self) -> u64 {
+        self.overflowed.swap(0, Ordering::Relaxed)
     }
 }
 
@@ -103,6 +103,6 @@ mod tests {
             contexts.note(context(address * 8));
         }
         assert_eq!(contexts.live().len(), CAPACITY);
-        assert_eq!(contexts.overflowed(), 3);
+        assert_eq!(contexts.take_overflowed(), 3);
     }
 }

@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 use cupti_sys::bindings as c;
 use cupti_sys::{LibraryVersion, Symbols};
 
-pub(crate) use callbacks::{Faults, faults, reset_faults, seen_nothing};
+pub(crate) use callbacks::{Faults, begin_session, end_session, faults, seen_nothing};
 pub(crate) use contexts::CONTEXTS;
 
 use crate::buffer::Filled;
@@ -59,9 +59,8 @@ fn failed(call: &'static str, status: c::CUptiResult) -> Error {
         R::CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED | R::CUPTI_ERROR_HARDWARE_BUSY => ErrorKind::Busy,
         // Old versions say so when a second client subscribes.
         R::CUPTI_ERROR_MAX_LIMIT_REACHED if call == "cuptiSubscribe" => ErrorKind::Busy,
-        R::CUPTI_ERROR_INSUFFICIENT_PRIVILEGES | R::CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES => {
-            ErrorKind::PermissionDenied
-        }
+        R::CUPTI_ERROR_INSUFFICIENT_PRIVILEGES
+        | R::CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES => ErrorKind::PermissionDenied,
         _ => ErrorKind::Call,
     };
     let error = Error::new(kind, "CUPTI refused").with_call(call, i32::from_ne_bytes(status.0.to_ne_bytes()));
@@ -105,8 +104,18 @@ impl Cupti {
     }
 
     /// `cuptiEnableCallback`.
-    pub fn enable_callback(self, subscriber: &Subscriber, domain: c::CUpti_CallbackDomain, cbid: u32) -> Result<()> {
+    pub fn enable_callback(
+        self,
+        subscriber: &Subscriber,
+        domain: c::CUpti_CallbackDomain,
+        cbid: u32,
+    ) -> Result<()> {
         call!(self, cuptiEnableCallback, 1, subscriber.0.as_ptr(), domain, cbid)
+    }
+
+    /// `cuptiEnableDomain`.
+    pub fn enable_domain(self, subscriber: &Subscriber, domain: c::CUpti_CallbackDomain) -> Result<()> {
+        call!(self, cuptiEnableDomain, 1, subscriber.0.as_ptr(), domain)
     }
 
     /// `cuptiGetCallbackName`; none for ids that are newer than the library.
@@ -191,6 +200,15 @@ impl Cupti {
                 Err(end) => return end.code == Some(MAX_LIMIT_REACHED),
             }
         }
+    }
+}
+
+/// The callback domain of an API record's kind.
+pub(crate) fn api_domain(kind: u32) -> c::CUpti_CallbackDomain {
+    if kind == cupti_sys::kind::RUNTIME {
+        c::CUpti_CallbackDomain::CUPTI_CB_DOMAIN_RUNTIME_API
+    } else {
+        c::CUpti_CallbackDomain::CUPTI_CB_DOMAIN_DRIVER_API
     }
 }
 

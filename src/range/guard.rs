@@ -39,6 +39,8 @@ type NotSend = PhantomData<*const ()>;
 #[must_use = "the range ends when this is dropped: bind it to a name"]
 pub struct Range {
     open: Option<Instance>,
+    #[cfg(feature = "nvtx")]
+    _emitted: Option<super::nvtx::emit::Emitted>,
     _not_send: NotSend,
 }
 
@@ -57,7 +59,12 @@ impl Range {
             let description = Description { name: name.as_bytes(), args, ..Description::default() };
             begin_own(session, &description)
         });
-        Self { open, _not_send: PhantomData }
+        Self {
+            open,
+            #[cfg(feature = "nvtx")]
+            _emitted: super::nvtx::emit::Emitted::push(name),
+            _not_send: PhantomData,
+        }
     }
 
     /// A handle with which other threads can work for this range.
@@ -144,12 +151,12 @@ impl Drop for Entered {
 #[inline]
 pub fn process_range(name: &str) -> ProcessRange {
     let description = Description { name: name.as_bytes(), ..Description::default() };
-    ProcessRange { open: Session::current().map(|session| start_process(session, &description)) }
+    let start = |session| start_process(session, ids::next_range(), &description);
+    ProcessRange { open: Session::current().map(start) }
 }
 
 /// Starts a process-wide range and logs it.
-pub(super) fn start_process(session: Session, description: &Description<'_>) -> Instance {
-    let range = ids::next_range();
+pub(super) fn start_process(session: Session, range: RangeId, description: &Description<'_>) -> Instance {
     let parent = stack::innermost(session);
     log(session, &description.begin(range, RangeKind::Process, parent, ids::next_epoch()));
     Instance { session, range }

@@ -36,7 +36,7 @@ static EPOCH: AtomicU32 = AtomicU32::new(0);
 /// Relaxed suffices: a thread that has learned of a process range from the thread that started it (by a lock, a
 /// channel, a join) also sees the number that the start took.
 #[inline]
-pub(super) fn epoch() -> ProcessEpoch {
+pub(crate) fn epoch() -> ProcessEpoch {
     ProcessEpoch(EPOCH.load(Ordering::Relaxed))
 }
 

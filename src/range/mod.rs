@@ -5,11 +5,13 @@
 
 mod guard;
 mod ids;
+pub(crate) mod nvtx;
 mod stack;
 #[cfg(test)]
 mod tests;
 
 pub use guard::{Entered, ProcessRange, Range, RangeHandle, process_range};
+pub(crate) use ids::epoch;
 
 use crate::channel::{Arg, Args, Event, Payload, RangeKind, Session, count_dropped, log};
 use crate::units::{CorrelationId, Nanos, ProcessEpoch, RangeId};

@@ -68,8 +68,7 @@ pub(super) fn push(session: Session, range: RangeId, owner: Owner) -> Result<Opt
         }
         stack.open.push((range, owner));
         Ok(below)
-    })
-    .flatten()
+    })?
 }
 
 /// Takes the topmost entry of a guard's range off, wherever it is. Whether there was one.

@@ -160,7 +160,9 @@ fn process_ranges_count_the_changes_of_their_set_and_may_end_on_another_thread()
     let mut changes: Vec<_> = events
         .iter()
         .filter_map(|event| match event {
-            Event::Begin { kind: RangeKind::Process, epoch, .. } | Event::End { epoch: Some(epoch), .. } => Some(epoch.0),
+            Event::Begin { kind: RangeKind::Process, epoch, .. } | Event::End { epoch: Some(epoch), .. } => {
+                Some(epoch.0)
+            }
             _ => None,
         })
         .collect();

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use super::batch::table;
 use super::column::{Coded, Delta, Flags, Nullable, Texts, Words};
 use super::device_tables::saturated;
-use super::rows::{
-    ApiRow, EnvRow, LossRow, MarkRow, OverheadRow, RangeRow, RangeSetRow, SynchronizationRow,
-};
+use super::rows::{ApiRow, EnvRow, LossRow, MarkRow, OverheadRow, RangeRow, RangeSetRow, SynchronizationRow};
 use crate::units::RangeId;
 
 table! {

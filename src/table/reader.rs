@@ -113,7 +113,9 @@ impl Dataset {
                 Err(error) => (None, Some(Err(error))),
             };
             let batches = batches.into_iter().flatten();
-            failed.into_iter().chain(batches.map(|batch| batch.map_err(|error| unreadable(&part.path, error))))
+            failed
+                .into_iter()
+                .chain(batches.map(|batch| batch.map_err(|error| unreadable(&part.path, error))))
         })
     }
 
@@ -169,9 +171,11 @@ fn check(path: &Path, table: Table, metadata: &ArrowReaderMetadata) -> Result<()
     }
     let known = table.schema();
     let same = known.fields().len() == metadata.schema().fields().len()
-        && known.fields().iter().zip(metadata.schema().fields()).all(|(known, found)| {
-            known.name() == found.name() && known.data_type() == found.data_type()
-        });
+        && known
+            .fields()
+            .iter()
+            .zip(metadata.schema().fields())
+            .all(|(known, found)| known.name() == found.name() && known.data_type() == found.data_type());
     if same { Ok(()) } else { Err(refuse("its columns are not those of its schema version".into())) }
 }
 

@@ -99,6 +99,13 @@ impl<B: Batch> TableWriter<B> {
         }
     }
 
+    /// Ends the part if there are rows.
+    pub fn finish_part(&mut self, shared: &mut Shared) {
+        if self.since.is_some() {
+            self.end_part(shared);
+        }
+    }
+
     /// Writes what is there, and a part without rows if the table must exist and has none.
     pub fn close(&mut self, shared: &mut Shared, must_exist: bool) {
         if self.since.is_none() && must_exist && self.report.parts == 0 && !self.failed {

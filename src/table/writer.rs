@@ -7,9 +7,7 @@ use std::time::{Duration, Instant};
 use super::device_tables::{Launches, MemoryOperations, Transfers};
 use super::encode::chunk::Chunk;
 use super::files::{Disk, PartFiles, prepare_folder};
-use super::host_tables::{
-    ApiCalls, Env, Losses, Marks, Overheads, RangeSets, Ranges, Synchronizations,
-};
+use super::host_tables::{ApiCalls, Env, Losses, Marks, Overheads, RangeSets, Ranges, Synchronizations};
 use super::rows::{
     ApiRow, EnvRow, LaunchRow, LossRow, MarkRow, MemoryRow, OverheadRow, RangeRow, RangeSetRow,
     SynchronizationRow, TransferRow,
@@ -25,8 +23,7 @@ pub const DEFAULT_MAX_ROWS_PER_PART: u64 = 8 << 20;
 pub const DEFAULT_MAX_PART_AGE: Duration = Duration::from_secs(60);
 
 /// The tables that every finished dataset has, so that queries need not ask.
-pub const ALWAYS: [Table; 5] =
-    [Table::Launches, Table::Transfers, Table::Ranges, Table::Env, Table::Losses];
+pub const ALWAYS: [Table; 5] = [Table::Launches, Table::Transfers, Table::Ranges, Table::Env, Table::Losses];
 
 /// How a dataset is written.
 #[derive(Clone, Debug)]
@@ -193,6 +190,11 @@ impl DatasetWriter {
     /// clock.
     pub fn tick(&mut self, now: Instant) {
         each_table!(self, |table, shared| table.tick(now, shared));
+    }
+
+    /// Finishes the parts of all tables that have rows, however young they are.
+    pub fn finish_parts(&mut self) {
+        each_table!(self, |table, shared| table.finish_part(shared));
     }
 
     /// Rows that could not be written so far, of all tables: to be told in `losses` before closing.

@@ -7,20 +7,20 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use cupti_sys::{LibraryVersion, kind};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::attribute::{Attributor, Begin, Launch, Link, Origin, Settled, Totals};
-use crate::channel::{self, Args, ArgValue, Event, Named, Payload, RangeKind};
-use crate::cupti::calls::{LeadsTable, Leads};
+use crate::channel::{self, ArgValue, Args, Event, Named, Payload, RangeKind};
+use crate::cupti::calls::{Leads, LeadsTable};
 use crate::losses::{Cause, Losses};
 use crate::names::{KernelNames, StringPool};
 use crate::record::{self, Common, Decoder, Record};
-use crate::table::TableSink;
 use crate::table::rows::{
     ApiRow, Attribution, DeviceWork, EnvRow, InvalidReason, KernelName, LaunchRow, MarkRow, MemoryRow,
     OverheadRow, RangeRow, SynchronizationRow, TransferRow,
 };
-use crate::units::{CorrelationId, Nanos, ProcessEpoch, ThreadId};
+use crate::table::writer::TableSink;
+use crate::units::{Nanos, ProcessEpoch, ThreadId};
 
 /// What the numbers and pointers in a buffer meant in the recording process.
 pub(crate) trait Meanings {
@@ -79,6 +79,7 @@ pub(crate) struct Pipeline<S> {
     strings: StringPool,
     domains: FxHashMap<u32, Arc<str>>,
     categories: FxHashMap<(u32, u32), Arc<str>>,
+    threads: FxHashSet<ThreadId>,
     losses: Losses,
     tally: Tally,
     /// What to add to host times so that they are on CUPTI's clock; 0 where both are the same clock.
@@ -99,6 +100,7 @@ impl<S: TableSink> Pipeline<S> {
             strings: StringPool::default(),
             domains: FxHashMap::default(),
             categories: FxHashMap::default(),
+            threads: FxHashSet::default(),
             losses: Losses::default(),
             tally: Tally::default(),
             clock_shift_ns: 0,
@@ -122,6 +124,15 @@ impl<S: TableSink> Pipeline<S> {
         self.clock_shift_ns = if shift.abs() < CLOCK_TOLERANCE_NS { 0 } else { shift };
     }
 
+    /// A thread that events come from; its name is told once.
+    pub fn thread(&mut self, thread: ThreadId, name: Option<&str>) {
+        if self.threads.insert(thread) {
+            if let Some(name) = name {
+                self.fact(&format!("thread.{}.name", thread.0), name);
+            }
+        }
+    }
+
     /// Events of one thread, as `channel::drain` hands them over.
     pub fn events(&mut self, thread: ThreadId, run: &[u8]) {
         for event in channel::decode(run) {
@@ -137,17 +148,30 @@ impl<S: TableSink> Pipeline<S> {
         match event {
             Event::Launch { correlation, range, epoch, cbid, time } => {
                 let leads = self.leads.of(cbid);
+                let time = self.on_cupti_clock(time);
                 self.attributor.launch(Launch {
                     correlation,
                     range,
                     epoch,
                     thread,
-                    time: self.on_cupti_clock(time),
+                    time,
                     many: leads != Leads::ToOne,
                     graph: leads == Leads::ToGraph,
                 });
             }
-            Event::Begin { range, kind, parent, epoch, domain, category, color, payload, time, name, args } => {
+            Event::Begin {
+                range,
+                kind,
+                parent,
+                epoch,
+                domain,
+                category,
+                color,
+                payload,
+                time,
+                name,
+                args,
+            } => {
                 let begin = Begin {
                     range,
                     kind,
@@ -374,7 +398,10 @@ impl<S: TableSink> Pipeline<S> {
             start_ns,
             end_ns,
             duration_ns: invalid.is_none().then(|| end_ns - start_ns),
-            launch_lead_ns: link.time.filter(|_| invalid.is_none()).map(|time| start_ns.saturating_sub(time.0)),
+            launch_lead_ns: link
+                .time
+                .filter(|_| invalid.is_none())
+                .map(|time| start_ns.saturating_sub(time.0)),
             thread: link.thread,
             correlation: common.correlation,
             device: common.device,

@@ -1,0 +1,213 @@
+//! What a session is asked for.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use cupti_sys::kind;
+
+use super::profiler::Profiler;
+use crate::error::{Error, ErrorKind, Result};
+use crate::table::schema::Table;
+use crate::table::writer::{DEFAULT_MAX_PART_AGE, DEFAULT_MAX_ROWS_PER_PART, WriterOptions};
+
+/// How often CUPTI is asked to deliver what is complete, by default: often enough that a crash loses about this
+/// much, rarely enough that launches do not notice.
+pub const DEFAULT_FLUSH_PERIOD: Duration = Duration::from_secs(1);
+
+/// How long the end of a session waits for the GPU and for CUPTI, by default.
+pub const DEFAULT_FINISH_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How many device-side buffers (3.2 MB of device memory each) CUPTI allocates with each context, by default: enough
+/// that none has to be allocated inside a launch while the worker keeps up. Together with cleared host buffers this
+/// took the worst launch of a million to the level without a profiler (`benches/results/`).
+pub const DEFAULT_DEVICE_BUFFERS: usize = 40;
+
+/// Configures a [`Profiler`]. Made by [`Profiler::builder`].
+///
+/// ```no_run
+/// # fn main() -> cuprof::Result<()> {
+/// let profiler = cuprof::Profiler::builder().output("run.cuprof").start()?;
+/// // … GPU work …
+/// print!("{}", profiler.finish()?.summary());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "nothing is recorded before `start`"]
+pub struct Builder {
+    pub(super) output: Option<PathBuf>,
+    pub(super) recording: Option<PathBuf>,
+    pub(super) overwrite: bool,
+    pub(super) extra_kinds: Vec<u32>,
+    pub(super) extra_tables: Vec<Table>,
+    pub(super) flush_period: Duration,
+    pub(super) finish_timeout: Duration,
+    pub(super) device_buffers: usize,
+    pub(super) cupti_path: Option<PathBuf>,
+    pub(super) nvtx_libraries: bool,
+    pub(super) max_rows_per_part: u64,
+    pub(super) max_part_age: Duration,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self {
+            output: None,
+            recording: None,
+            overwrite: false,
+            extra_kinds: Vec::new(),
+            extra_tables: Vec::new(),
+            flush_period: DEFAULT_FLUSH_PERIOD,
+            finish_timeout: DEFAULT_FINISH_TIMEOUT,
+            device_buffers: DEFAULT_DEVICE_BUFFERS,
+            cupti_path: None,
+            nvtx_libraries: false,
+            max_rows_per_part: DEFAULT_MAX_ROWS_PER_PART,
+            max_part_age: DEFAULT_MAX_PART_AGE,
+        }
+    }
+}
+
+impl Builder {
+    /// Writes the tables as Parquet parts into this folder, `NAME.cuprof` by convention. Without it the profile has
+    /// its summary only.
+    pub fn output(mut self, folder: impl AsRef<Path>) -> Self {
+        self.output = Some(folder.as_ref().to_owned());
+        self
+    }
+
+    /// Also records what CUPTI and the threads deliver into this file, `NAME.cuprofrec` by convention, from which
+    /// [`Replay`](crate::Replay) makes the same tables anywhere.
+    pub fn record(mut self, file: impl AsRef<Path>) -> Self {
+        self.recording = Some(file.as_ref().to_owned());
+        self
+    }
+
+    /// Whether an output or recording that exists is replaced. Default: it is refused.
+    pub fn overwrite(mut self, overwrite: bool) -> Self {
+        self.overwrite = overwrite;
+        self
+    }
+
+    /// Adds a row for each runtime and driver API call (`api_calls`). This costs about 1 µs a launch, more than
+    /// everything else together.
+    pub fn api_calls(self) -> Self {
+        self.with(&[kind::DRIVER, kind::RUNTIME], Table::ApiCalls)
+    }
+
+    /// Adds a row for each synchronising call (`synchronizations`).
+    pub fn synchronizations(self) -> Self {
+        self.with(&[kind::SYNCHRONIZATION], Table::Synchronizations)
+    }
+
+    /// Adds a row for each allocation and release of device memory (`memory_operations`).
+    pub fn memory_operations(self) -> Self {
+        self.with(&[kind::MEMORY2], Table::MemoryOperations)
+    }
+
+    fn with(mut self, kinds: &[u32], table: Table) -> Self {
+        if !self.extra_tables.contains(&table) {
+            self.extra_kinds.extend_from_slice(kinds);
+            self.extra_tables.push(table);
+        }
+        self
+    }
+
+    /// Also takes NVTX ranges of other shared libraries, which have NVTX instances of their own.
+    ///
+    /// An instance looks for a tool once, at its first NVTX call, in the variable `NVTX_INJECTION64_PATH`. So the
+    /// variable names the CUPTI library in use while the session runs, and is put back at its end. Libraries that
+    /// made NVTX calls before are not reached. If the variable is set already, another tool owns it, and it is left
+    /// alone; `env` says so. Child processes that are started meanwhile inherit it.
+    ///
+    /// Default: off; ranges of this program itself (through the `nvtx` crate or linked C code) need none of this.
+    pub fn nvtx_libraries(mut self, take: bool) -> Self {
+        self.nvtx_libraries = take;
+        self
+    }
+
+    /// How often CUPTI is asked to deliver complete buffers. Zero: only when they are full.
+    /// Default: [`DEFAULT_FLUSH_PERIOD`].
+    pub fn flush_period(mut self, period: Duration) -> Self {
+        self.flush_period = period;
+        self
+    }
+
+    /// How long [`Profiler::finish`] waits for the GPU and for CUPTI. Default: [`DEFAULT_FINISH_TIMEOUT`].
+    pub fn finish_timeout(mut self, timeout: Duration) -> Self {
+        self.finish_timeout = timeout;
+        self
+    }
+
+    /// How many device-side buffers CUPTI allocates with each context that is created after the session's start.
+    /// Default: [`DEFAULT_DEVICE_BUFFERS`]. 0 leaves CUPTI's own default.
+    pub fn device_buffers(mut self, buffers: usize) -> Self {
+        self.device_buffers = buffers;
+        self
+    }
+
+    /// The CUPTI library or its folder, instead of searching for one.
+    pub fn cupti_path(mut self, path: impl AsRef<Path>) -> Self {
+        self.cupti_path = Some(path.as_ref().to_owned());
+        self
+    }
+
+    /// Rows after which a part of a table is finished. Default: [`DEFAULT_MAX_ROWS_PER_PART`].
+    pub fn max_rows_per_part(mut self, rows: u64) -> Self {
+        self.max_rows_per_part = rows;
+        self
+    }
+
+    /// Age after which a part of a table is finished, which is what a killed process loses.
+    /// Default: [`DEFAULT_MAX_PART_AGE`].
+    pub fn max_part_age(mut self, age: Duration) -> Self {
+        self.max_part_age = age;
+        self
+    }
+
+    /// Starts recording. Best called before the program's first CUDA call: device-side buffers are then in place when
+    /// the context is created.
+    ///
+    /// # Errors
+    /// Nothing is left half started. By kind:
+    /// [`NoDriver`](ErrorKind::NoDriver), [`CuptiNotFound`](ErrorKind::CuptiNotFound): what is missing and where it
+    /// was looked for; [`Busy`](ErrorKind::Busy): another profiler holds CUPTI in this process;
+    /// [`AlreadyRunning`](ErrorKind::AlreadyRunning): a session of this crate runs;
+    /// [`OutputExists`](ErrorKind::OutputExists), [`Io`](ErrorKind::Io): the output cannot be made;
+    /// [`Config`](ErrorKind::Config): a setting is out of range.
+    pub fn start(self) -> Result<Profiler> {
+        self.validate()?;
+        Profiler::start(self)
+    }
+
+    fn validate(&self) -> Result<()> {
+        let out_of_range = |field: &str, value: String, range: &str| {
+            Err(Error::new(ErrorKind::Config, format!("{field} is {value}"))
+                .with_hint(format!("it must be {range}")))
+        };
+        if self.max_rows_per_part == 0 {
+            return out_of_range("max_rows_per_part", "0".into(), "at least 1");
+        }
+        // CUPTI's own limit on buffers is 250.
+        if self.device_buffers >= 250 {
+            return out_of_range("device_buffers", self.device_buffers.to_string(), "below 250");
+        }
+        if self.finish_timeout.is_zero() {
+            return out_of_range("finish_timeout", "0".into(), "above 0");
+        }
+        if u32::try_from(self.flush_period.as_millis()).is_err() {
+            return out_of_range("flush_period", format!("{:?}", self.flush_period), "below 49 days");
+        }
+        Ok(())
+    }
+
+    pub(super) fn writer_options(&self, provenance: Vec<(String, String)>) -> WriterOptions {
+        WriterOptions {
+            overwrite: self.overwrite,
+            max_rows_per_part: self.max_rows_per_part,
+            max_part_age: self.max_part_age,
+            tables: self.extra_tables.clone(),
+            provenance,
+        }
+    }
+}

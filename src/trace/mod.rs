@@ -1,0 +1,18 @@
+//! The traced session: from a builder to a profile.
+
+mod builder;
+mod output;
+mod pipeline;
+mod profile;
+mod profiler;
+mod replay;
+mod session;
+mod worker;
+
+pub use builder::{Builder, DEFAULT_DEVICE_BUFFERS, DEFAULT_FINISH_TIMEOUT, DEFAULT_FLUSH_PERIOD};
+pub use profile::{FinishError, Profile};
+pub use profiler::Profiler;
+pub use replay::Replay;
+
+#[cfg(test)]
+mod tests;

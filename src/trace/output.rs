@@ -1,0 +1,128 @@
+//! Where rows go: the summary always, the dataset if one was asked for.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use crate::error::Result;
+use crate::losses::{Cause, Loss, Losses};
+use crate::summary::{Summary, SummaryBuilder};
+use crate::table::rows::{
+    ApiRow, EnvRow, LaunchRow, LossRow, MarkRow, MemoryRow, OverheadRow, RangeRow, RangeSetRow,
+    SynchronizationRow, TransferRow,
+};
+use crate::table::writer::{CloseReport, DatasetWriter, TableSink, WriterOptions};
+
+/// The sink of a session.
+pub(super) struct Output {
+    summary: SummaryBuilder,
+    writer: Option<(PathBuf, DatasetWriter)>,
+}
+
+/// What the sink leaves.
+pub(super) struct Closed {
+    pub summary: Summary,
+    pub losses: Vec<Loss>,
+    pub dataset: Option<PathBuf>,
+    pub report: CloseReport,
+}
+
+impl Output {
+    pub fn new(folder: Option<&Path>, options: WriterOptions) -> Result<Self> {
+        let writer = match folder {
+            Some(folder) => Some((folder.to_owned(), DatasetWriter::create(folder, options)?)),
+            None => None,
+        };
+        Ok(Self { summary: SummaryBuilder::default(), writer })
+    }
+
+    /// Finishes parts that are old enough.
+    pub fn tick(&mut self, now: Instant) {
+        if let Some((_, writer)) = &mut self.writer {
+            writer.tick(now);
+        }
+    }
+
+    /// Finishes every part, so that all rows so far can be read.
+    pub fn finish_parts(&mut self) {
+        if let Some((_, writer)) = &mut self.writer {
+            writer.finish_parts();
+        }
+    }
+
+    /// Writes the losses and closes the files.
+    pub fn close(mut self, mut losses: Losses) -> Closed {
+        if let Some((_, writer)) = &mut self.writer {
+            losses.add(Cause::RowsNotWritten, writer.rows_lost());
+            for Loss { cause, count, meaning } in losses.to_vec() {
+                writer.loss(&LossRow { cause, count, meaning });
+            }
+        }
+        let (dataset, report) = match self.writer {
+            Some((folder, writer)) => (Some(folder), writer.close()),
+            None => (None, CloseReport::default()),
+        };
+        // Rows can also be lost by closing; the files cannot tell that any more, but the profile can.
+        let told = losses.count(Cause::RowsNotWritten);
+        losses.add(Cause::RowsNotWritten, report.total().rows_lost.saturating_sub(told));
+        let losses = losses.to_vec();
+        Closed { summary: self.summary.finish(&losses), losses, dataset, report }
+    }
+}
+
+/// Hands a row to the writer, if there is one.
+macro_rules! written {
+    ($self:ident.$table:ident($row:ident)) => {
+        if let Some((_, writer)) = &mut $self.writer {
+            writer.$table($row);
+        }
+    };
+}
+
+impl TableSink for Output {
+    fn launch(&mut self, row: &LaunchRow) {
+        self.summary.launch(row);
+        written!(self.launch(row));
+    }
+
+    fn transfer(&mut self, row: &TransferRow) {
+        self.summary.transfer(row);
+        written!(self.transfer(row));
+    }
+
+    fn range(&mut self, row: &RangeRow) {
+        self.summary.range(row);
+        written!(self.range(row));
+    }
+
+    fn range_set(&mut self, row: &RangeSetRow) {
+        written!(self.range_set(row));
+    }
+
+    fn mark(&mut self, row: &MarkRow) {
+        written!(self.mark(row));
+    }
+
+    fn overhead(&mut self, row: &OverheadRow) {
+        written!(self.overhead(row));
+    }
+
+    fn api_call(&mut self, row: &ApiRow) {
+        written!(self.api_call(row));
+    }
+
+    fn synchronization(&mut self, row: &SynchronizationRow) {
+        written!(self.synchronization(row));
+    }
+
+    fn memory_operation(&mut self, row: &MemoryRow) {
+        written!(self.memory_operation(row));
+    }
+
+    fn env(&mut self, row: &EnvRow) {
+        written!(self.env(row));
+    }
+
+    fn loss(&mut self, row: &LossRow) {
+        written!(self.loss(row));
+    }
+}

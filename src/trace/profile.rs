@@ -1,0 +1,103 @@
+//! What a session leaves.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use super::pipeline::Tally;
+use crate::error::Error;
+use crate::losses::Loss;
+use crate::summary::Summary;
+use crate::table::writer::CloseReport;
+
+/// The result of a session or of a replay.
+#[derive(Debug)]
+pub struct Profile {
+    pub(super) summary: Summary,
+    pub(super) losses: Vec<Loss>,
+    pub(super) tally: Tally,
+    pub(super) dataset: Option<PathBuf>,
+    pub(super) report: CloseReport,
+}
+
+impl Profile {
+    /// The profile of a session that never ran.
+    pub(super) fn empty() -> Self {
+        Self {
+            summary: Summary::default(),
+            losses: Vec::new(),
+            tally: Tally::default(),
+            dataset: None,
+            report: CloseReport::default(),
+        }
+    }
+
+    /// Ranges, kernels and transfers by name, with their losses first; prints as a table.
+    #[must_use]
+    pub fn summary(&self) -> &Summary {
+        &self.summary
+    }
+
+    /// What is missing or could not be placed, by cause; empty if nothing is.
+    #[must_use]
+    pub fn losses(&self) -> &[Loss] {
+        &self.losses
+    }
+
+    /// Kernel executions recorded.
+    #[must_use]
+    pub fn launches(&self) -> u64 {
+        self.tally.launches
+    }
+
+    /// Copies and fills recorded.
+    #[must_use]
+    pub fn transfers(&self) -> u64 {
+        self.tally.transfers
+    }
+
+    /// Range instances recorded.
+    #[must_use]
+    pub fn ranges(&self) -> u64 {
+        self.tally.ranges
+    }
+
+    /// The dataset's folder, if one was written.
+    #[must_use]
+    pub fn dataset(&self) -> Option<&Path> {
+        self.dataset.as_deref()
+    }
+
+    /// Parts, rows and bytes of each table of the dataset.
+    #[must_use]
+    pub fn files(&self) -> &CloseReport {
+        &self.report
+    }
+}
+
+/// A session that ended, but not well: what went wrong, and the profile of what was recorded all the same.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct FinishError {
+    /// What went wrong.
+    pub error: Error,
+    /// What was recorded; its losses say what is missing.
+    pub profile: Box<Profile>,
+}
+
+impl fmt::Display for FinishError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for FinishError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        std::error::Error::source(&self.error)
+    }
+}
+
+impl From<FinishError> for Error {
+    fn from(failed: FinishError) -> Self {
+        failed.error
+    }
+}

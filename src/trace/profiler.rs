@@ -1,0 +1,329 @@
+//! The session's handle.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Sender};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::builder::Builder;
+use super::output::Output;
+use super::pipeline::{Pipeline, Start};
+use super::profile::{FinishError, Profile};
+use super::session::{Libraries, Tracing};
+use super::worker::{Control, Ended, LastWords, Recording, Worker};
+use crate::buffer::{INITIAL_BLOCKS, Pool};
+use crate::capture::{Frame, Writer};
+use crate::channel;
+use crate::cupti;
+use crate::error::{Error, ErrorKind, Result};
+use crate::losses::Cause;
+use crate::range::{self, nvtx, nvtx::env::Injection};
+use crate::record::Decoder;
+use crate::units::{Nanos, ThreadId};
+
+/// A running session: every kernel, copy and fill of this process is recorded until [`finish`](Profiler::finish).
+///
+/// One session can run in a process at a time. Dropping it ends it like `finish`, without a profile: files are
+/// complete, and nobody is told of failures.
+///
+/// # Cost
+/// While it runs: kernel tracing by CUPTI itself (0.5 to 0.9 µs a launch on an H200 machine), plus our launch callback
+/// and range events, which together stay below a tenth of that; `benches/results/` has the figures. Memory: blocks
+/// of 1 MiB, 16 at first and 256 at most, 256 KiB for each thread that launches or opens ranges, and some 100 MB at
+/// most for launches and ranges whose records have not come.
+#[must_use = "dropping the profiler ends the session at once"]
+pub struct Profiler {
+    /// None: disabled.
+    running: Option<Running>,
+}
+
+struct Running {
+    control: Sender<Control>,
+    worker: JoinHandle<Ended>,
+    tracing: Tracing,
+    libraries: Libraries,
+    nvtx_injection: Option<Injection>,
+    finish_timeout: Duration,
+    process: u32,
+    slot: Slot,
+}
+
+/// The right to be the one session of this process.
+struct Slot;
+
+static SLOT_TAKEN: AtomicBool = AtomicBool::new(false);
+
+impl Slot {
+    fn take() -> Result<Self> {
+        // ATOMICS: Acquire pairs with the Release in `drop`, so that the earlier session's teardown is visible.
+        match SLOT_TAKEN.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed) {
+            Ok(_) => Ok(Self),
+            Err(_) => Err(Error::new(
+                ErrorKind::AlreadyRunning,
+                "one profiling session can run in a process at a time",
+            )
+            .with_hint("finish the running session first; an earlier one whose end timed out still counts")),
+        }
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        // ATOMICS: Release pairs with the Acquire in `take`.
+        SLOT_TAKEN.store(false, Ordering::Release);
+    }
+}
+
+impl Profiler {
+    /// Configures a session.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// A profiler that records nothing and costs nothing: every call succeeds, and its profile is empty.
+    ///
+    /// For programs that profile on request: `let profiler = if asked { builder.start()? } else { Profiler::disabled() };`
+    pub fn disabled() -> Self {
+        Self { running: None }
+    }
+
+    /// Whether this profiler records.
+    #[must_use]
+    pub fn is_enabled(&self) -> bool {
+        self.running.is_some()
+    }
+
+    pub(super) fn start(builder: Builder) -> Result<Self> {
+        let slot = Slot::take()?;
+        let libraries = Libraries::get(builder.cupti_path.as_deref())?;
+        nvtx::keep();
+        let time = Nanos::now();
+        let start = Start { version: libraries.version, time, epoch: range::epoch() };
+        let facts = facts(&libraries, time);
+        let output = Output::new(builder.output.as_deref(), builder.writer_options(facts.clone()))?;
+        let recording =
+            builder.recording.as_deref().map(|path| Writer::create(path, builder.overwrite)).transpose()?;
+        let mut recording =
+            recording.map(|writer| Recording { writer, decoder: Decoder::new(start.version) });
+        let mut pipeline = Pipeline::new(start, output);
+        let named = nvtx::known_names();
+        pipeline.events(ThreadId(0), &named);
+        if let Some(Recording { writer, .. }) = &mut recording {
+            writer.write(&Frame::Start { cupti_version: start.version.api(), time, epoch: start.epoch.0 });
+            writer.write(&Frame::Events { thread: ThreadId(0), name: None, bytes: named });
+        }
+        for (key, value) in facts {
+            if let Some(Recording { writer, .. }) = &mut recording {
+                writer.write(&Frame::Fact { key: key.clone(), value: value.clone() });
+            }
+            pipeline.fact(&key, &value);
+        }
+
+        Pool::get().prepare(INITIAL_BLOCKS);
+        while let Some(stale) = Pool::get().next_full() {
+            Pool::get().recycle(stale.block); // from an earlier session, delivered after its end
+        }
+        cupti::begin_session();
+        let (control, controls) = mpsc::channel();
+        let worker = Worker::new(libraries.cupti, pipeline, recording);
+        let worker = std::thread::Builder::new()
+            .name("cuprof-worker".into())
+            .spawn(move || worker.run(&controls))
+            .map_err(|source| {
+                Error::new(ErrorKind::Io, "cannot start the worker thread").with_source(source)
+            })?;
+        channel::begin_session(worker.thread().clone());
+
+        let nvtx_injection = builder.nvtx_libraries.then(|| Injection::set(libraries.loaded.path()));
+        match Tracing::start(libraries, &builder, nvtx_injection.as_ref()) {
+            Ok(tracing) => {
+                let running = Running {
+                    control,
+                    worker,
+                    tracing,
+                    libraries,
+                    nvtx_injection,
+                    finish_timeout: builder.finish_timeout,
+                    process: std::process::id(),
+                    slot,
+                };
+                Ok(Self { running: Some(running) })
+            }
+            Err(error) => {
+                channel::end_session();
+                cupti::end_session();
+                drop(control); // the worker ends by itself
+                let _files_hold_no_rows = worker.join();
+                Err(error)
+            }
+        }
+    }
+
+    /// Has CUPTI deliver what is complete, and finishes the files' parts, so that every row so far can be read by
+    /// others. Work that still runs on the GPU is delivered later: synchronise before, if it matters.
+    ///
+    /// # Errors
+    /// The failed CUPTI call, or [`ErrorKind::Timeout`] where the flush did not come back in the time that
+    /// [`Builder::finish_timeout`] sets.
+    pub fn flush(&self) -> Result<()> {
+        let Some(running) = &self.running else { return Ok(()) };
+        running.check_process()?;
+        let (cupti, timeout) = (running.libraries.cupti, running.finish_timeout);
+        within(timeout, "cuprof-flush", move || {
+            if cupti::seen_nothing() { Ok(()) } else { cupti.flush_all(false) }
+        })??;
+        let (done, wait) = mpsc::channel();
+        let gone = || Error::new(ErrorKind::Call, "the worker thread has ended");
+        running.control.send(Control::Flush(done)).map_err(|_| gone())?;
+        running.worker.thread().unpark();
+        wait.recv_timeout(timeout).map_err(|_| timed_out(timeout, "writing the rows"))
+    }
+
+    /// Ends the session: waits for the GPU, has CUPTI deliver everything, writes the last rows and closes the files.
+    ///
+    /// A [disabled](Profiler::disabled) profiler gives an empty profile.
+    ///
+    /// # Errors
+    /// [`FinishError`] where the profile could not be written as asked, or CUPTI did not come back in time. It holds
+    /// the profile of what was recorded all the same, and converts into [`Error`] with `?`.
+    pub fn finish(mut self) -> Result<Profile, FinishError> {
+        match self.running.take() {
+            Some(running) => running.finish(),
+            None => Ok(Profile::empty()),
+        }
+    }
+}
+
+impl Drop for Profiler {
+    fn drop(&mut self) {
+        if let Some(running) = self.running.take() {
+            let _nobody_to_tell = running.finish();
+        }
+    }
+}
+
+impl Running {
+    /// After a fork the child has neither the worker nor a usable CUDA.
+    fn check_process(&self) -> Result<()> {
+        if self.process == std::process::id() {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::Config, "the session belongs to the parent process")
+            .with_hint("a forked child cannot use its parent's CUDA state; start a session after exec"))
+    }
+
+    fn finish(self) -> Result<Profile, FinishError> {
+        if let Err(error) = self.check_process() {
+            // Nothing of the parent's may be touched, and joining the worker would never return.
+            std::mem::forget(self);
+            return Err(FinishError { error, profile: Box::new(Profile::empty()) });
+        }
+        let Self { control, worker, tracing, libraries, nvtx_injection, finish_timeout, slot, .. } = self;
+        let ended = within(finish_timeout, "cuprof-finish", move || {
+            let mut tracing = tracing;
+            let mut words = tracing.flush_to_the_end();
+            channel::end_session();
+            let failures = tracing.stop();
+            words.losses.push((Cause::CallsFailed, failures.len() as u64));
+            words.facts.append(&mut tracing.facts);
+            drop(slot); // here, so that a session whose end hangs keeps the slot
+            words
+        });
+        channel::end_session();
+        drop(nvtx_injection);
+        let (mut words, timeout) = match ended {
+            Ok(words) => (words, None),
+            Err(error) => {
+                let losses = vec![(Cause::FlushTimeouts, 1)];
+                (LastWords { facts: Vec::new(), losses }, Some(error))
+            }
+        };
+        words.facts.extend(last_facts(&libraries));
+        let _worker_is_there = control.send(Control::Finish(words));
+        worker.thread().unpark();
+        let ended = worker.join();
+        cupti::end_session();
+        let Ok(ended) = ended else {
+            let error =
+                Error::new(ErrorKind::Call, "the worker thread panicked; finished parts are complete");
+            return Err(FinishError { error, profile: Box::new(Profile::empty()) });
+        };
+        Profile::from_ended(ended, timeout)
+    }
+}
+
+impl Profile {
+    /// The profile, or why it is not what was asked for.
+    pub(super) fn from_ended(ended: Ended, timeout: Option<Error>) -> Result<Self, FinishError> {
+        let Ended { closed, tally, recording_error } = ended;
+        let mut report = closed.report;
+        let error = timeout.or_else(|| report.first_error.take()).or(recording_error);
+        let profile =
+            Self { summary: closed.summary, losses: closed.losses, tally, dataset: closed.dataset, report };
+        match error {
+            Some(error) => Err(FinishError { error, profile: Box::new(profile) }),
+            None => Ok(profile),
+        }
+    }
+}
+
+/// Runs what may hang on a thread of its own and waits for it that long; then the thread is left alone.
+fn within<T: Send + 'static>(
+    limit: Duration,
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T> {
+    let (done, wait) = mpsc::channel();
+    std::thread::Builder::new()
+        .name(name.into())
+        .spawn(move || {
+            let _nobody_waits = done.send(work());
+        })
+        .map_err(|source| Error::new(ErrorKind::Io, "cannot start a thread").with_source(source))?;
+    wait.recv_timeout(limit).map_err(|_| timed_out(limit, "the GPU or CUPTI"))
+}
+
+fn timed_out(limit: Duration, what: &str) -> Error {
+    Error::new(ErrorKind::Timeout, format!("{what} did not come back within {limit:?}"))
+        .with_hint("a kernel may never end, or CUPTI hangs; a longer limit is set by Builder::finish_timeout")
+}
+
+/// What is known at the start: stored in each file's metadata and in `env`.
+fn facts(libraries: &Libraries, time: Nanos) -> Vec<(String, String)> {
+    let mut facts = vec![
+        ("cuprof.version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
+        ("cupti.version".to_owned(), libraries.version.to_string()),
+        ("cupti.path".to_owned(), libraries.loaded.path().display().to_string()),
+        ("driver.cuda_version".to_owned(), libraries.driver.version.to_string()),
+        ("session.start_ns".to_owned(), time.0.to_string()),
+        ("process.id".to_owned(), std::process::id().to_string()),
+        ("process.command".to_owned(), std::env::args().collect::<Vec<_>>().join(" ")),
+    ];
+    let uname = rustix::system::uname();
+    facts.push(("host.name".to_owned(), uname.nodename().to_string_lossy().into_owned()));
+    facts.push(("host.kernel".to_owned(), uname.release().to_string_lossy().into_owned()));
+    let driver = std::fs::read_to_string("/sys/module/nvidia/version");
+    facts.extend(driver.ok().map(|version| ("driver.version".to_owned(), version.trim().to_owned())));
+    facts
+}
+
+/// What can be asked at the end only: asking for devices initialises CUDA, which is no harm if the program did.
+fn last_facts(libraries: &Libraries) -> Vec<(String, String)> {
+    if cupti::CONTEXTS.live().is_empty() && cupti::seen_nothing() {
+        return Vec::new();
+    }
+    let devices = libraries.driver.devices().unwrap_or_default();
+    let facts = devices.into_iter().flat_map(|device| {
+        let key = |name: &str| format!("gpu.{}.{name}", device.ordinal);
+        let (major, minor) = device.compute_capability;
+        [
+            (key("name"), device.name.clone()),
+            (key("uuid"), device.uuid.clone()),
+            (key("compute_capability"), format!("{major}.{minor}")),
+            (key("multiprocessors"), device.multiprocessors.to_string()),
+            (key("l2_bytes"), device.l2_bytes.to_string()),
+            (key("memory_bytes"), device.memory_bytes.to_string()),
+        ]
+    });
+    facts.collect()
+}

@@ -1,0 +1,225 @@
+//! CUPTI's side of a session: what has to be switched on, in which order, and how it is undone.
+
+use std::path::Path;
+use std::sync::OnceLock;
+
+use cupti_sys::bindings as c;
+use cupti_sys::{LibraryVersion, kind};
+
+use super::builder::Builder;
+use super::pipeline::DEFAULT_KINDS;
+use super::worker::LastWords;
+use crate::cupti::{self, CONTEXTS, Cupti, Subscriber, calls};
+use crate::driver::Driver;
+use crate::error::{Error, ErrorKind, Result};
+use crate::losses::Cause;
+use crate::range::nvtx::{self, env::Injection};
+
+/// Before this version, switching kernel records off can hang for ever (CUPTI's release notes of 13.0 Update 1), so
+/// the kind stays on; its buffers are then recycled unread.
+const KERNELS_CAN_BE_DISABLED: LibraryVersion = LibraryVersion::from_api(130_001);
+
+/// The libraries of this process.
+#[derive(Clone, Copy)]
+pub(super) struct Libraries {
+    pub driver: &'static Driver,
+    pub loaded: &'static cupti_sys::Cupti,
+    pub cupti: Cupti,
+    pub version: LibraryVersion,
+}
+
+impl Libraries {
+    /// Finds the driver and CUPTI. Both stay for the life of the process: a later session with another path gets an
+    /// error, since two CUPTI libraries in one process disturb each other.
+    pub fn get(path: Option<&Path>) -> Result<Self> {
+        static LOADED: OnceLock<cupti_sys::Cupti> = OnceLock::new();
+        let driver = Driver::get()?;
+        if LOADED.get().is_none() {
+            let options = cupti_sys::loader::LoadOptions {
+                path: path.map(Path::to_owned),
+                max_major: Some(driver.version.major()),
+                // Only counters need them, and they cost 100 ms.
+                companions: false,
+            };
+            let cupti = cupti_sys::Cupti::load(&options).map_err(|error| {
+                Error::new(ErrorKind::CuptiNotFound, "no usable CUPTI library was found")
+                    .with_hint(error.remedy())
+                    .with_source(error)
+            })?;
+            let _other_thread_was_first = LOADED.set(cupti);
+        }
+        let Some(loaded) = LOADED.get() else {
+            return Err(Error::new(ErrorKind::CuptiNotFound, "CUPTI was not loaded"));
+        };
+        if let Some(path) = path.filter(|path| !loaded.path().starts_with(path)) {
+            let what = format!("{} was asked for, but {} is loaded", path.display(), loaded.path().display());
+            return Err(
+                Error::new(ErrorKind::Config, what).with_hint("choose the library in the first session")
+            );
+        }
+        let cupti = Cupti::new(loaded.symbols());
+        let version = cupti.version()?;
+        if version < LibraryVersion::OLDEST {
+            let what = format!("{} is {version}", loaded.path().display());
+            return Err(Error::new(ErrorKind::CuptiTooOld, what).with_hint("install CUPTI 12.0 or newer"));
+        }
+        Ok(Self { driver, loaded, cupti, version })
+    }
+}
+
+/// What is switched on.
+pub(super) struct Tracing {
+    libraries: Libraries,
+    subscriber: Option<Subscriber>,
+    kinds: Vec<u32>,
+    /// Facts about the start, such as attributes that the library refused.
+    pub facts: Vec<(String, String)>,
+}
+
+impl Tracing {
+    /// Switches everything on. On failure, dropping the half-made value switches everything off again.
+    pub fn start(libraries: Libraries, builder: &Builder, nvtx: Option<&Injection>) -> Result<Self> {
+        let mut tracing = Self { libraries, subscriber: None, kinds: Vec::new(), facts: Vec::new() };
+        let cupti = libraries.cupti;
+        // First of all: if somebody else holds CUPTI, nothing of theirs may be touched.
+        let subscriber = cupti.subscribe().map_err(name_the_holder)?;
+        for (cbid, _) in calls::LAUNCHING {
+            // An older library does not know the newest calls, and says so.
+            let driver = c::CUpti_CallbackDomain::CUPTI_CB_DOMAIN_DRIVER_API;
+            let _unknown_to_older = cupti.enable_callback(&subscriber, driver, cbid.0);
+        }
+        let wanted = [
+            (
+                c::CUpti_CallbackDomain::CUPTI_CB_DOMAIN_RESOURCE,
+                c::CUpti_CallbackIdResource::CUPTI_CBID_RESOURCE_CONTEXT_CREATED.0,
+            ),
+            (
+                c::CUpti_CallbackDomain::CUPTI_CB_DOMAIN_RESOURCE,
+                c::CUpti_CallbackIdResource::CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING.0,
+            ),
+            (
+                c::CUpti_CallbackDomain::CUPTI_CB_DOMAIN_STATE,
+                c::CUpti_CallbackIdState::CUPTI_CBID_STATE_FATAL_ERROR.0,
+            ),
+        ];
+        for (domain, cbid) in wanted {
+            tracing.optional("cuptiEnableCallback", cupti.enable_callback(&subscriber, domain, cbid));
+        }
+        match nvtx {
+            Some(Injection::Set(_)) => {
+                let domain = c::CUpti_CallbackDomain::CUPTI_CB_DOMAIN_NVTX;
+                tracing.optional("cuptiEnableDomain(NVTX)", cupti.enable_domain(&subscriber, domain));
+            }
+            Some(Injection::Taken(by)) => {
+                let taken = format!("left to another tool: {}", by.display());
+                tracing.facts.push((nvtx::env::VARIABLE.to_owned(), taken));
+            }
+            None => {}
+        }
+        // From here on, dropping the half-made value unsubscribes.
+        tracing.subscriber = Some(subscriber);
+        tracing.set_attributes(builder);
+        cupti.register_buffer_callbacks()?;
+        for kind in DEFAULT_KINDS.iter().chain(&builder.extra_kinds) {
+            match cupti.enable(*kind) {
+                Ok(()) => tracing.kinds.push(*kind),
+                Err(error) if *kind == kind::CONCURRENT_KERNEL => return Err(error),
+                Err(error) => tracing.optional(&format!("cuptiActivityEnable({kind})"), Err(error)),
+            }
+        }
+        let period = u32::try_from(builder.flush_period.as_millis()).unwrap_or(u32::MAX);
+        tracing.optional("cuptiActivityFlushPeriod", cupti.flush_period(period));
+        Ok(tracing)
+    }
+
+    /// Settings that make launches cheaper; a library that refuses one works without.
+    fn set_attributes(&mut self, builder: &Builder) {
+        use c::CUpti_ActivityAttribute as Attribute;
+        let cupti = self.libraries.cupti;
+        // The pool clears its blocks on the worker, so that CUPTI need not do it inside a launch.
+        let zeroed = cupti.set_flag(Attribute::CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, 1);
+        self.optional("CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER", zeroed);
+        if builder.device_buffers > 0 {
+            let attribute = Attribute::CUPTI_ACTIVITY_ATTR_DEVICE_BUFFER_PRE_ALLOCATE_VALUE;
+            let outcome = cupti.set_size(attribute, builder.device_buffers);
+            self.optional("CUPTI_ACTIVITY_ATTR_DEVICE_BUFFER_PRE_ALLOCATE_VALUE", outcome);
+        }
+        if !builder.extra_kinds.is_empty() {
+            self.optional("cuptiSetThreadIdType", cupti.use_system_thread_ids());
+        }
+    }
+
+    /// Notes what the library refused; the session goes on without it.
+    fn optional(&mut self, what: &str, outcome: Result<()>) {
+        if let Err(error) = outcome {
+            self.facts.push((format!("refused.{what}"), error.to_string()));
+        }
+    }
+
+    /// Waits for the GPU and has CUPTI deliver everything. May take as long as the GPU does, or for ever.
+    pub fn flush_to_the_end(&self) -> LastWords {
+        let mut words = LastWords::default();
+        let mut failures = Vec::new();
+        let Libraries { driver, cupti, .. } = self.libraries;
+        for context in CONTEXTS.live() {
+            failures.extend(driver.synchronize(context).err());
+        }
+        // A CUPTI that has never asked for a buffer has nothing to deliver, and can hang when asked to.
+        if !cupti::seen_nothing() {
+            failures.extend(cupti.flush_all(false).err());
+            failures.extend(cupti.flush_all(true).err());
+        }
+        match cupti.take_dropped() {
+            Ok(dropped) => words.losses.push((Cause::RecordsDropped, dropped)),
+            Err(error) => failures.push(error),
+        }
+        words.losses.push((Cause::CallsFailed, failures.len() as u64));
+        let numbered = failures.iter().enumerate();
+        words.facts.extend(numbered.map(|(number, error)| (format!("failed.{number}"), error.to_string())));
+        words
+    }
+
+    /// Switches everything off.
+    pub fn stop(&mut self) -> Vec<Error> {
+        let Libraries { cupti, version, .. } = self.libraries;
+        let mut failures = Vec::new();
+        for kind in self.kinds.drain(..).rev() {
+            if kind == kind::CONCURRENT_KERNEL && version < KERNELS_CAN_BE_DISABLED {
+                continue;
+            }
+            failures.extend(cupti.disable(kind).err());
+        }
+        if let Some(subscriber) = self.subscriber.take() {
+            failures.extend(cupti.unsubscribe(&subscriber).err());
+        }
+        failures
+    }
+}
+
+impl Drop for Tracing {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Adds who may hold CUPTI, as far as the environment tells.
+fn name_the_holder(error: Error) -> Error {
+    if error.kind != ErrorKind::Busy {
+        return error;
+    }
+    const SIGNS: [&str; 4] = [
+        "CUDA_INJECTION64_PATH",
+        "NVTX_INJECTION64_PATH",
+        "NSYS_PROFILING_SESSION_ID",
+        "NV_COMPUTE_PROFILER_PERFWORKS_DIR",
+    ];
+    let set = SIGNS.iter().filter_map(|name| Some(format!("{name}={}", std::env::var(name).ok()?)));
+    let set: Vec<_> = set.collect();
+    let hint = "only one profiler can be active in a process: run without nsys, ncu, cuda-gdb, compute-sanitizer \
+                or another CUPTI client";
+    if set.is_empty() {
+        error.with_hint(hint)
+    } else {
+        error.with_hint(format!("{hint}; signs of one: {}", set.join(", ")))
+    }
+}

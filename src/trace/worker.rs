@@ -1,0 +1,254 @@
+//! The thread that turns what was delivered into rows.
+
+use std::sync::mpsc::{Receiver, Sender, TryRecvError};
+use std::time::{Duration, Instant};
+
+use super::output::{Closed, Output};
+use super::pipeline::{Buffer, Meanings, Pipeline, Tally};
+use crate::buffer::{Filled, Pool};
+use crate::capture::{CallName, Frame, Strings, Writer};
+use crate::channel;
+use crate::cupti::{self, Cupti};
+use crate::error::Error;
+use crate::losses::Cause;
+use crate::record::{Decoder, Record};
+use crate::units::{Nanos, ThreadId};
+
+/// How long the worker sleeps when there is nothing to do. Threads wake it when their ring is half full.
+const IDLE: Duration = Duration::from_millis(10);
+
+/// How often parts are looked at, and the clocks compared.
+const HOUSEKEEPING: Duration = Duration::from_secs(1);
+
+/// What the worker is told.
+pub(super) enum Control {
+    /// Process what has been delivered, finish the parts, and answer.
+    Flush(Sender<()>),
+    /// The same, then end with these last words.
+    Finish(LastWords),
+}
+
+/// What the end of a session knows that the worker does not.
+#[derive(Debug, Default)]
+pub(super) struct LastWords {
+    pub facts: Vec<(String, String)>,
+    pub losses: Vec<(Cause, u64)>,
+}
+
+/// What the worker leaves.
+pub(super) struct Ended {
+    pub closed: Closed,
+    pub tally: Tally,
+    pub recording_error: Option<Error>,
+}
+
+pub(super) struct Worker {
+    cupti: Cupti,
+    pipeline: Pipeline<Output>,
+    recording: Option<Recording>,
+    offsets: Vec<u32>,
+    housekeeping_due: Instant,
+}
+
+impl Worker {
+    pub fn new(cupti: Cupti, pipeline: Pipeline<Output>, recording: Option<Recording>) -> Self {
+        Self {
+            cupti,
+            pipeline,
+            recording,
+            offsets: Vec::new(),
+            housekeeping_due: Instant::now() + HOUSEKEEPING,
+        }
+    }
+
+    /// Works until told to finish, or until nobody can tell any more.
+    pub fn run(mut self, control: &Receiver<Control>) -> Ended {
+        loop {
+            let busy = self.round();
+            match control.try_recv() {
+                Ok(Control::Flush(done)) => {
+                    while self.round() {}
+                    self.pipeline.sink().finish_parts();
+                    let _nobody_waits = done.send(());
+                }
+                Ok(Control::Finish(words)) => return self.finish(words),
+                Err(TryRecvError::Disconnected) => return self.finish(LastWords::default()),
+                Err(TryRecvError::Empty) if busy => {}
+                Err(TryRecvError::Empty) => std::thread::park_timeout(IDLE),
+            }
+            self.housekeeping();
+        }
+    }
+
+    /// Takes one buffer, or at least the events. Returns whether there may be more to do at once.
+    fn round(&mut self) -> bool {
+        let pool = Pool::get();
+        pool.refill();
+        // First the buffer, then the events: a record's launching call was logged before its buffer was full.
+        let filled = pool.next_full();
+        let bytes = self.drain_events();
+        match filled {
+            Some(filled) => {
+                self.buffer(&filled);
+                pool.recycle(filled.block);
+                true
+            }
+            None => bytes > channel::DEFAULT_RING_BYTES / 2,
+        }
+    }
+
+    fn drain_events(&mut self) -> usize {
+        let Self { pipeline, recording, .. } = self;
+        channel::drain(|thread, run| {
+            if let Some(recording) = recording {
+                recording.events(thread.tid, thread.name.as_deref(), run);
+            }
+            pipeline.thread(thread.tid, thread.name.as_deref());
+            pipeline.events(thread.tid, run);
+        })
+    }
+
+    fn buffer(&mut self, filled: &Filled) {
+        let complete = self.cupti.record_offsets(filled, &mut self.offsets);
+        let buffer = Buffer {
+            received: Nanos::now(),
+            bytes: filled.block.bytes(filled.valid_bytes),
+            offsets: &self.offsets,
+            complete,
+        };
+        let meanings = Live(self.cupti);
+        if let Some(recording) = &mut self.recording {
+            recording.buffer(&buffer, &meanings);
+        }
+        self.pipeline.buffer(&buffer, &meanings);
+    }
+
+    fn housekeeping(&mut self) {
+        let now = Instant::now();
+        if now < self.housekeeping_due {
+            return;
+        }
+        self.housekeeping_due = now + HOUSEKEEPING;
+        self.pipeline.sink().tick(now);
+        self.compare_clocks();
+        if let Ok(dropped) = self.cupti.take_dropped() {
+            self.loss(Cause::RecordsDropped, dropped);
+        }
+    }
+
+    fn compare_clocks(&mut self) {
+        let before = Nanos::now();
+        let Ok(cupti_ns) = self.cupti.timestamp_ns() else { return };
+        let host = Nanos(before.0 + (Nanos::now().0 - before.0) / 2);
+        let Ok(cupti_ns) = i64::try_from(cupti_ns) else { return };
+        if let Some(recording) = &mut self.recording {
+            recording.writer.write(&Frame::Clock { cupti_ns, host });
+        }
+        self.pipeline.clock(cupti_ns, host);
+    }
+
+    fn loss(&mut self, cause: Cause, count: u64) {
+        if count == 0 {
+            return;
+        }
+        if let Some(recording) = &mut self.recording {
+            recording.writer.write(&Frame::Loss { cause: cause.name().to_owned(), count });
+        }
+        self.pipeline.loss(cause, count);
+    }
+
+    fn fact(&mut self, key: &str, value: &str) {
+        if let Some(recording) = &mut self.recording {
+            recording.writer.write(&Frame::Fact { key: key.to_owned(), value: value.to_owned() });
+        }
+        self.pipeline.fact(key, value);
+    }
+
+    fn finish(mut self, words: LastWords) -> Ended {
+        while self.round() {}
+        self.compare_clocks();
+        let dropped = channel::dropped();
+        self.loss(Cause::LaunchEventsDropped, dropped.launches);
+        self.loss(Cause::RangeEventsDropped, dropped.range_events);
+        self.loss(Cause::BufferRequestsDeclined, Pool::get().take_declined());
+        let faults = cupti::faults();
+        self.loss(Cause::CallbackPanics, faults.panics);
+        self.loss(Cause::CuptiFatalErrors, faults.fatal_errors);
+        self.loss(Cause::ContextsForgotten, cupti::CONTEXTS.take_overflowed());
+        for (cause, count) in words.losses {
+            self.loss(cause, count);
+        }
+        for (key, value) in words.facts {
+            self.fact(&key, &value);
+        }
+        let end = Nanos::now();
+        let mut recording_error = None;
+        if let Some(mut recording) = self.recording.take() {
+            recording.writer.write(&Frame::End { time: end });
+            let (lost, error) = recording.writer.close();
+            self.pipeline.loss(Cause::RecordingFramesLost, lost);
+            recording_error = error;
+        }
+        let finished = self.pipeline.finish(end);
+        Ended { closed: finished.sink.close(finished.losses), tally: finished.tally, recording_error }
+    }
+}
+
+/// The meanings in this process.
+struct Live(Cupti);
+
+impl Meanings for Live {
+    fn string(&self, pointer: u64) -> Option<&[u8]> {
+        cupti::record_string(pointer)
+    }
+
+    fn call_name(&self, kind: u32, cbid: u32) -> Option<String> {
+        self.0.callback_name(cupti::api_domain(kind), cbid)
+    }
+}
+
+/// The recording beside a session.
+pub(super) struct Recording {
+    pub writer: Writer,
+    pub decoder: Decoder,
+}
+
+impl Recording {
+    fn events(&mut self, thread: ThreadId, name: Option<&str>, run: &[u8]) {
+        let frame = Frame::Events { thread, name: name.map(str::to_owned), bytes: run.to_vec() };
+        self.writer.write(&frame);
+    }
+
+    fn buffer(&mut self, buffer: &Buffer<'_>, meanings: &impl Meanings) {
+        let frame = Frame::Buffer {
+            received: buffer.received,
+            bytes: buffer.bytes.to_vec(),
+            offsets: buffer.offsets.to_vec(),
+            complete: buffer.complete,
+            strings: self.strings(buffer, meanings),
+        };
+        self.writer.write(&frame);
+    }
+
+    /// What this buffer's pointers and call numbers mean, each once.
+    fn strings(&self, buffer: &Buffer<'_>, meanings: &impl Meanings) -> Strings {
+        let mut strings = Strings::default();
+        let mut pointers = rustc_hash::FxHashSet::default();
+        let mut calls = rustc_hash::FxHashSet::default();
+        for offset in buffer.offsets {
+            match self.decoder.decode(buffer.bytes, *offset) {
+                Record::Kernel(kernel) if pointers.insert(kernel.name) => {
+                    let text = meanings.string(kernel.name).map(<[u8]>::to_vec);
+                    strings.pointers.extend(text.map(|text| (kernel.name, text)));
+                }
+                Record::Api(api) if calls.insert((api.kind, api.cbid)) => {
+                    let name = meanings.call_name(api.kind, api.cbid);
+                    let call = name.map(|name| CallName { kind: api.kind, cbid: api.cbid, name });
+                    strings.calls.extend(call);
+                }
+                _ => {}
+            }
+        }
+        strings
+    }
+}
