@@ -14,16 +14,16 @@ mod range;
 mod record;
 mod summary;
 mod table;
-mod trace;
 #[doc(hidden)]
 pub mod testing;
+mod trace;
 mod units;
 
 pub use channel::{Arg, ArgValue};
 pub use error::{Error, ErrorKind, Result};
 pub use losses::Loss;
 pub use range::{Entered, ProcessRange, Range, RangeHandle, in_range, process_range};
-pub use summary::Summary;
+pub use summary::{KernelSummary, RangeSummary, Summary, Symbols, TransferSummary};
 pub use table::reader::Dataset;
 pub use table::schema::Table;
 pub use trace::{Builder, FinishError, Profile, Profiler, Replay};

@@ -65,7 +65,10 @@ impl Output {
         let told = losses.count(Cause::RowsNotWritten);
         losses.add(Cause::RowsNotWritten, report.total().rows_lost.saturating_sub(told));
         let losses = losses.to_vec();
-        Closed { summary: self.summary.finish(&losses), losses, dataset, report }
+        for Loss { cause, count, meaning } in losses.iter().copied() {
+            self.summary.loss(&LossRow { cause, count, meaning });
+        }
+        Closed { summary: self.summary.finish(), losses, dataset, report }
     }
 }
 

@@ -176,7 +176,7 @@ impl<S: TableSink> Pipeline<S> {
                     range,
                     kind,
                     parent,
-                    name: self.strings.intern(name),
+                    name: self.text(name),
                     domain,
                     category,
                     color,
@@ -194,7 +194,7 @@ impl<S: TableSink> Pipeline<S> {
             Event::Mark { range, domain, category, color, payload, time, name } => {
                 let row = MarkRow {
                     time_ns: self.on_cupti_clock(time).0,
-                    name: self.strings.intern(name),
+                    name: self.text(name),
                     domain: self.domain_name(domain),
                     category: self.category_name(domain, category),
                     color,
@@ -218,8 +218,12 @@ impl<S: TableSink> Pipeline<S> {
         time
     }
 
+    fn text(&mut self, bytes: &[u8]) -> Arc<str> {
+        self.strings.intern(&String::from_utf8_lossy(bytes))
+    }
+
     fn name(&mut self, what: Named, name: &[u8]) {
-        let name = self.strings.intern(name);
+        let name = self.text(name);
         match what {
             Named::Domain { domain } => {
                 self.domains.insert(domain, name);
@@ -314,7 +318,7 @@ impl<S: TableSink> Pipeline<S> {
                 self.sink.transfer(&row);
             }
             Record::Overhead(overhead) => self.sink.overhead(&OverheadRow {
-                kind: self.strings.intern(record::overhead_kind(overhead.kind).as_bytes()),
+                kind: self.strings.intern(record::overhead_kind(overhead.kind)),
                 start_ns: stamp(overhead.start),
                 end_ns: stamp(overhead.end),
                 thread: overhead.thread.map(ThreadId),
@@ -325,7 +329,7 @@ impl<S: TableSink> Pipeline<S> {
                 let name = name.unwrap_or_else(|| format!("cbid_{}", api.cbid));
                 let row = ApiRow {
                     domain: record::api_kind(api.kind),
-                    name: self.strings.intern(name.as_bytes()),
+                    name: self.strings.intern(&name),
                     start_ns: stamp(api.start),
                     end_ns: stamp(api.end),
                     thread: ThreadId(api.thread),
@@ -336,7 +340,7 @@ impl<S: TableSink> Pipeline<S> {
             }
             Record::Synchronization(synchronization) => {
                 let row = SynchronizationRow {
-                    kind: self.strings.intern(record::synchronization_kind(synchronization.kind).as_bytes()),
+                    kind: self.strings.intern(record::synchronization_kind(synchronization.kind)),
                     start_ns: stamp(synchronization.start),
                     end_ns: stamp(synchronization.end),
                     correlation: synchronization.correlation,
@@ -347,11 +351,11 @@ impl<S: TableSink> Pipeline<S> {
             }
             Record::Memory(memory) => {
                 let row = MemoryRow {
-                    operation: self.strings.intern(record::memory_operation(memory.operation).as_bytes()),
+                    operation: self.strings.intern(record::memory_operation(memory.operation)),
                     // CAST: kinds are small numbers; one that is not becomes `other`.
-                    memory_kind: self.strings.intern(
-                        record::memory_kind(u16::try_from(memory.kind).unwrap_or(u16::MAX)).as_bytes(),
-                    ),
+                    memory_kind: self
+                        .strings
+                        .intern(record::memory_kind(u16::try_from(memory.kind).unwrap_or(u16::MAX))),
                     address: memory.address,
                     bytes: memory.bytes,
                     time_ns: stamp(memory.time),

@@ -40,10 +40,7 @@ pub fn gpu() -> Option<Gpu> {
 /// Why no session can be started here, if the reason is that something is not installed.
 fn why_no_session() -> Option<String> {
     match Profiler::builder().start() {
-        Ok(profiler) => {
-            drop(profiler);
-            None
-        }
+        Ok(profiler) => profiler.finish().err().map(|error| panic!("the first session did not end: {error}")),
         Err(error)
             if matches!(error.kind, ErrorKind::NoDriver | ErrorKind::NoDevice | ErrorKind::CuptiNotFound) =>
         {

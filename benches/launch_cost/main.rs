@@ -1,0 +1,762 @@
+//! What profiling costs the program: per launch, at worst, per node of a graph, at the end, and when nothing happens.
+//!
+//! ```sh
+//! cargo bench --bench launch_cost                     # cost of a launch, 1 and 4 threads
+//! cargo bench --bench launch_cost -- --all --json results.json
+//! cargo bench --bench launch_cost -- --tail --graph --finish --empty --reps 9 --count 200000
+//! ```
+//!
+//! Everything is measured in one process, the modes taking turns within each repetition, against the cheapest thing
+//! that CUPTI can do: kernel records into pooled buffers, counted and thrown away. The GPU's clocks are not touched, so
+//! absolute times differ by machine and by minute; the differences within a repetition are what counts. To doubt
+//! them: look at the spread, at other users of the machine, and at the count of records.
+#![expect(clippy::print_stdout, reason = "a bench prints its results")]
+
+mod nvtx;
+mod raw;
+mod stats;
+
+use std::error::Error;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+use cuprof::{Profile, Profiler};
+use cuprof_workload::{Gpu, Graph, Launcher, cuda_version};
+use nvtx::Handlers;
+use raw::{Raw, Records};
+use stats::{Json, Sample, histogram, quantile};
+use tempfile::TempDir;
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// Launches of each thread before the clock starts.
+const WARM_UP: u64 = 500;
+const GRAPH_NODES: u64 = 100;
+const GRAPH_LAUNCHES: u64 = 500;
+const MILLION: u64 = 1_000_000;
+
+/// What goes on beside the launches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// No records.
+    Bare,
+    /// CUPTI's kernel records alone: the floor.
+    Floor,
+    /// CUPTI's kernel, launch and marker records, and one NVTX range for each launch, through CUPTI's handlers.
+    Markers,
+    /// cuprof writing Parquet, and one range for each launch.
+    Ranges,
+    /// cuprof writing Parquet, without ranges.
+    Plain,
+}
+
+impl Mode {
+    const ALL: [Self; 5] = [Self::Bare, Self::Floor, Self::Markers, Self::Ranges, Self::Plain];
+
+    fn letter(self) -> &'static str {
+        match self {
+            Self::Bare => "a",
+            Self::Floor => "b",
+            Self::Markers => "c",
+            Self::Ranges => "d",
+            Self::Plain => "d2",
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Bare => "no CUPTI",
+            Self::Floor => "kernel records only",
+            Self::Markers => "kernel + launch + marker records, NVTX through CUPTI",
+            Self::Ranges => "cuprof, one range a launch, Parquet",
+            Self::Plain => "cuprof, no ranges, Parquet",
+        }
+    }
+}
+
+struct Options {
+    json: Option<PathBuf>,
+    repetitions: usize,
+    count: u64,
+    threads: Vec<usize>,
+    parts: Vec<String>,
+}
+
+impl Options {
+    fn from_args() -> Result<Self> {
+        let mut options =
+            Self { json: None, repetitions: 7, count: 100_000, threads: vec![1, 4], parts: Vec::new() };
+        let mut args = std::env::args().skip(1);
+        while let Some(arg) = args.next() {
+            let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));
+            match arg.as_str() {
+                "--json" => options.json = Some(value()?.into()),
+                "--reps" => options.repetitions = value()?.parse()?,
+                "--count" => options.count = value()?.parse()?,
+                "--threads" => {
+                    options.threads =
+                        value()?.split(',').map(str::parse).collect::<std::result::Result<_, _>>()?;
+                }
+                "--launch" | "--tail" | "--graph" | "--finish" | "--empty" | "--only-bare" => {
+                    options.parts.push(arg[2..].to_owned());
+                }
+                "--all" => {
+                    options.parts.extend(["empty", "launch", "graph", "tail", "finish"].map(str::to_owned));
+                }
+                "--bench" => {} // cargo bench says so
+                _ => return Err(format!("unknown argument {arg}; the source lists them").into()),
+            }
+        }
+        if options.parts.is_empty() {
+            options.parts.push("launch".to_owned());
+        }
+        if options.repetitions == 0 || options.count == 0 || options.threads.contains(&0) {
+            return Err("--reps, --count and --threads must be at least 1".into());
+        }
+        Ok(options)
+    }
+}
+
+/// What one turn of one mode gave.
+struct Turn {
+    /// Nanoseconds for each launch (or node), as one thread sees it.
+    nanoseconds: f64,
+    /// From asking for the end to having the files.
+    finish: Duration,
+    /// What is wrong with the records, if anything.
+    complaint: Option<String>,
+}
+
+/// A mode that is switched on.
+enum Active<'a> {
+    Bare,
+    Raw(&'a Raw, Records),
+    Cuprof(Profiler, TempDir),
+}
+
+impl Active<'_> {
+    /// Ends it; the GPU's work must be done. How long that took, and whether so many kernels were recorded.
+    fn end(self, kernels: u64, ranges: u64) -> Result<(Duration, Option<String>)> {
+        let start = Instant::now();
+        match self {
+            Self::Bare => Ok((Duration::ZERO, None)),
+            Self::Raw(raw, records) => {
+                let seen = raw.stop(records)?;
+                let right = seen.kernels == kernels
+                    && seen.declined + seen.foreign == 0
+                    && (records == Records::Kernels || (seen.markers == 2 * ranges && seen.calls == kernels));
+                Ok((
+                    start.elapsed(),
+                    (!right).then(|| format!("{kernels} launches, {ranges} ranges, {seen:?}")),
+                ))
+            }
+            Self::Cuprof(profiler, folder) => {
+                let profile = profiler.finish()?;
+                let elapsed = start.elapsed();
+                let complaint = complaint(&profile, kernels, ranges);
+                drop(folder);
+                Ok((elapsed, complaint))
+            }
+        }
+    }
+}
+
+/// What a profile lacks.
+fn complaint(profile: &Profile, kernels: u64, ranges: u64) -> Option<String> {
+    let losses: Vec<_> = profile
+        .losses()
+        .iter()
+        .filter(|loss| loss.count > 0)
+        .map(|loss| format!("{} {}", loss.count, loss.cause))
+        .collect();
+    let recorded = (profile.launches(), profile.ranges());
+    let right = recorded == (kernels, ranges) && losses.is_empty();
+    (!right).then(|| format!("{kernels} launches in {ranges} ranges, recorded {recorded:?}, lost {losses:?}"))
+}
+
+struct Bench {
+    gpu: Gpu,
+    raw: Raw,
+    handlers: std::result::Result<Handlers, String>,
+    launchers: Vec<Launcher>,
+    options: Options,
+    json: Json,
+}
+
+impl Bench {
+    fn start(&self, mode: Mode) -> Result<Active<'_>> {
+        let raw = |records| -> Result<Active<'_>> {
+            self.raw.start(records)?;
+            Ok(Active::Raw(&self.raw, records))
+        };
+        match mode {
+            Mode::Bare => Ok(Active::Bare),
+            Mode::Floor => raw(Records::Kernels),
+            Mode::Markers => raw(Records::KernelsLaunchesMarkers),
+            Mode::Ranges | Mode::Plain => {
+                let folder = tempfile::tempdir()?;
+                let profiler = Profiler::builder().output(folder.path().join("bench.cuprof")).start()?;
+                Ok(Active::Cuprof(profiler, folder))
+            }
+        }
+    }
+
+    /// The modes that can run here.
+    fn modes(&self, of: &[Mode]) -> Vec<Mode> {
+        of.iter().copied().filter(|mode| *mode != Mode::Markers || self.handlers.is_ok()).collect()
+    }
+
+    /// Runs `body` with what a mode does around each launch.
+    fn around<B: Body>(&self, mode: Mode, body: B) -> Result<B::Output> {
+        match mode {
+            Mode::Bare | Mode::Floor | Mode::Plain => body.run(Nothing),
+            Mode::Markers => body.run(CuptiRange(self.handlers.clone()?)),
+            Mode::Ranges => body.run(OwnRange),
+        }
+    }
+}
+
+/// What is done around each launch.
+trait Around: Copy + Send + Sync {
+    fn around(self, launch: impl FnOnce() -> u32) -> u32;
+}
+
+#[derive(Clone, Copy)]
+struct Nothing;
+
+impl Around for Nothing {
+    #[inline]
+    fn around(self, launch: impl FnOnce() -> u32) -> u32 {
+        launch()
+    }
+}
+
+/// An NVTX range that goes straight to CUPTI.
+#[derive(Clone, Copy)]
+struct CuptiRange(Handlers);
+
+impl Around for CuptiRange {
+    #[inline]
+    fn around(self, launch: impl FnOnce() -> u32) -> u32 {
+        self.0.push(c"step");
+        let code = launch();
+        self.0.pop();
+        code
+    }
+}
+
+/// A range of cuprof.
+#[derive(Clone, Copy)]
+struct OwnRange;
+
+impl Around for OwnRange {
+    #[inline]
+    fn around(self, launch: impl FnOnce() -> u32) -> u32 {
+        let _range = cuprof::range!("step");
+        launch()
+    }
+}
+
+/// Code that launches; compiled for each `Around`, so that the bare loop has nothing in it.
+trait Body {
+    type Output;
+    fn run(self, around: impl Around) -> Result<Self::Output>;
+}
+
+/// The launches of one thread or several, timed from the first to the last that is done.
+struct Throughput<'a> {
+    gpu: &'a Gpu,
+    launchers: &'a [Launcher],
+    count: u64,
+}
+
+impl Body for Throughput<'_> {
+    type Output = f64;
+
+    fn run(self, around: impl Around) -> Result<f64> {
+        let barrier = Barrier::new(self.launchers.len());
+        let (gpu, count) = (self.gpu, self.count);
+        let spans = std::thread::scope(|scope| {
+            let threads: Vec<_> = self
+                .launchers
+                .iter()
+                .map(|launcher| {
+                    let barrier = &barrier;
+                    scope.spawn(move || -> std::result::Result<(Instant, Instant), String> {
+                        gpu.bind()?;
+                        let mut failed = 0;
+                        for _ in 0..WARM_UP {
+                            failed |= around.around(|| launcher.launch());
+                        }
+                        launcher.synchronize()?;
+                        barrier.wait();
+                        let start = Instant::now();
+                        for _ in 0..count {
+                            failed |= around.around(|| launcher.launch());
+                        }
+                        launcher.synchronize()?;
+                        let end = Instant::now();
+                        if failed == 0 { Ok((start, end)) } else { Err("a launch failed".to_owned()) }
+                    })
+                })
+                .collect();
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or(Err("a thread panicked".to_owned())))
+                .collect::<std::result::Result<Vec<_>, _>>()
+        })?;
+        let start = spans.iter().map(|(start, _)| *start).min().ok_or("no threads")?;
+        let end = spans.iter().map(|(_, end)| *end).max().ok_or("no threads")?;
+        Ok(end.duration_since(start).as_nanos() as f64 / count as f64)
+    }
+}
+
+/// The time of each launch by itself, in nanoseconds.
+struct Latency<'a> {
+    launcher: &'a Launcher,
+    count: u64,
+}
+
+impl Body for Latency<'_> {
+    type Output = Vec<u32>;
+
+    fn run(self, around: impl Around) -> Result<Vec<u32>> {
+        let mut failed = 0;
+        for _ in 0..WARM_UP {
+            failed |= around.around(|| self.launcher.launch());
+        }
+        self.launcher.synchronize()?;
+        // Ones rather than zeros: the pages are there before the clock starts.
+        let mut latencies = vec![1_u32; self.count as usize];
+        for latency in &mut latencies {
+            let start = Instant::now();
+            failed |= around.around(|| self.launcher.launch());
+            *latency = u32::try_from(start.elapsed().as_nanos()).unwrap_or(u32::MAX);
+        }
+        self.launcher.synchronize()?;
+        if failed == 0 { Ok(latencies) } else { Err("a launch failed".into()) }
+    }
+}
+
+/// Launches of a graph.
+struct Replays<'a> {
+    gpu: &'a Gpu,
+    graph: &'a Graph,
+}
+
+impl Body for Replays<'_> {
+    type Output = f64;
+
+    fn run(self, around: impl Around) -> Result<f64> {
+        let stream = self.gpu.stream()?;
+        let launch = || u32::from(self.graph.launch(&stream).is_err());
+        let mut failed = 0;
+        for _ in 0..GRAPH_WARM_UP {
+            failed |= around.around(launch);
+        }
+        self.gpu.synchronize()?;
+        let start = Instant::now();
+        for _ in 0..GRAPH_LAUNCHES {
+            failed |= around.around(launch);
+        }
+        self.gpu.synchronize()?;
+        let elapsed = start.elapsed();
+        if failed != 0 {
+            return Err("a launch of the graph failed".into());
+        }
+        Ok(elapsed.as_nanos() as f64 / (GRAPH_LAUNCHES * GRAPH_NODES) as f64)
+    }
+}
+
+const GRAPH_WARM_UP: u64 = 5;
+
+/// The order of the modes in a repetition: each comes first in turn, so that none always follows the same one.
+fn order(modes: &[Mode], repetition: usize) -> impl Iterator<Item = usize> {
+    let count = modes.len();
+    (0..count).map(move |index| (index + repetition) % count)
+}
+
+fn rss_mib(field: &str) -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    let kib: Option<f64> = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+    kib.map_or(f64::NAN, |kib| kib / 1024.0)
+}
+
+impl Bench {
+    /// Cost of a launch.
+    fn launch(&mut self) -> Result<()> {
+        let modes = self.modes(&Mode::ALL);
+        for threads in self.options.threads.clone() {
+            let count = self.options.count;
+            let mut samples = vec![Sample::default(); modes.len()];
+            let mut finishes = vec![Sample::default(); modes.len()];
+            let mut complaints: Vec<Option<String>> = vec![None; modes.len()];
+            for repetition in 0..self.options.repetitions {
+                for index in order(&modes, repetition) {
+                    let turn = self.throughput(modes[index], threads, count)?;
+                    samples[index].0.push(turn.nanoseconds);
+                    finishes[index].0.push(turn.finish.as_secs_f64() * 1e3);
+                    complaints[index] = complaints[index].take().or(turn.complaint);
+                }
+            }
+            println!(
+                "\n### Cost of a launch: {threads} thread{}, {} repetitions of {count} launches each\n",
+                if threads == 1 { "" } else { "s with a stream each" },
+                self.options.repetitions
+            );
+            let bare = samples[0].clone();
+            println!(
+                "| | mode | ns per launch: median (min–max) | added to (a): median (min–max) | end, ms | records |"
+            );
+            println!("|---|---|---:|---:|---:|---|");
+            let mut json = Json::default();
+            for (index, mode) in modes.iter().enumerate() {
+                let sample = &samples[index];
+                let added = if index == 0 { "–".to_owned() } else { sample.above(&bare).spread(0) };
+                let records = match (&complaints[index], mode) {
+                    (Some(complaint), _) => complaint.as_str(),
+                    (None, Mode::Bare) => "–",
+                    (None, _) => "all",
+                };
+                let end =
+                    if index == 0 { "–".to_owned() } else { format!("{:.1}", finishes[index].median()) };
+                println!(
+                    "| {} | {} | {} | {added} | {end} | {records} |",
+                    mode.letter(),
+                    mode.name(),
+                    sample.spread(0)
+                );
+                json.numbers(mode.letter(), &sample.0);
+                json.numbers(&format!("{}_end_ms", mode.letter()), &finishes[index].0);
+            }
+            let added = |wanted: Mode| {
+                let index = modes.iter().position(|mode| *mode == wanted);
+                index.map(|index| samples[index].above(&bare).median())
+            };
+            println!();
+            if let (Some(floor), Some(ranges)) = (added(Mode::Floor), added(Mode::Ranges)) {
+                let limit = 1.15 * floor + 100.0;
+                verdict(
+                    &format!(
+                        "(d) adds {ranges:.0} ns; the target is at most 1.15 × (b) + 100 ns = {limit:.0} ns"
+                    ),
+                    ranges <= limit,
+                );
+                json.number("d_limit_from_b", limit);
+            }
+            match (added(Mode::Markers), added(Mode::Ranges)) {
+                (Some(markers), Some(ranges)) => {
+                    let limit = 0.6 * markers;
+                    let ratio = ranges / markers;
+                    verdict(
+                        &format!(
+                            "(d) adds {ranges:.0} ns, {ratio:.2} × (c); the target is at most 0.6 × (c) = {limit:.0} ns"
+                        ),
+                        ranges <= limit,
+                    );
+                    json.number("d_limit_from_c", limit);
+                }
+                _ => println!(
+                    "* (c) was not measured: {}",
+                    self.handlers.as_ref().err().map_or("", String::as_str)
+                ),
+            }
+            self.json.object(&format!("launch_{threads}_threads_ns"), &json);
+        }
+        Ok(())
+    }
+
+    fn throughput(&self, mode: Mode, threads: usize, count: u64) -> Result<Turn> {
+        let active = self.start(mode)?;
+        let launchers = &self.launchers[..threads];
+        let nanoseconds = self.around(mode, Throughput { gpu: &self.gpu, launchers, count });
+        let kernels = threads as u64 * (count + WARM_UP);
+        let ranges = if matches!(mode, Mode::Markers | Mode::Ranges) { kernels } else { 0 };
+        self.gpu.synchronize()?;
+        let (finish, complaint) = active.end(kernels, ranges)?;
+        Ok(Turn { nanoseconds: nanoseconds?, finish, complaint })
+    }
+
+    /// The worst launch of a million.
+    fn tail(&mut self) -> Result<()> {
+        let modes = self.modes(&[Mode::Bare, Mode::Floor, Mode::Ranges]);
+        let repetitions = self.options.repetitions.min(3);
+        let mut all: Vec<Vec<Vec<u32>>> = vec![Vec::new(); modes.len()];
+        let mut complaints = vec![None; modes.len()];
+        self.gpu.bind()?;
+        for repetition in 0..repetitions {
+            for index in order(&modes, repetition) {
+                let mode = modes[index];
+                let active = self.start(mode)?;
+                let latencies = self.around(mode, Latency { launcher: &self.launchers[0], count: MILLION });
+                let kernels = MILLION + WARM_UP;
+                let (_, complaint) = active.end(kernels, if mode == Mode::Ranges { kernels } else { 0 })?;
+                complaints[index] = complaints[index].take().or(complaint);
+                all[index].push(latencies?);
+            }
+        }
+        println!("\n### Single launches: {repetitions} repetitions of a million, ns\n");
+        println!("| | mode | p50 | p99 | p99.9 | p99.99 | worst of each repetition | records |");
+        println!("|---|---|---:|---:|---:|---:|---|---|");
+        let mut json = Json::default();
+        for (index, mode) in modes.iter().enumerate() {
+            let worst: Vec<f64> =
+                all[index].iter().map(|run| f64::from(run.iter().copied().max().unwrap_or(0))).collect();
+            let mut sorted: Vec<u32> = all[index].iter().flatten().copied().collect();
+            sorted.sort_unstable();
+            let [p50, p99, p999, p9999] = [0.5, 0.99, 0.999, 0.9999].map(|part| quantile(&sorted, part));
+            println!(
+                "| {} | {} | {p50} | {p99} | {p999} | {p9999} | {} | {} |",
+                mode.letter(),
+                mode.name(),
+                worst.iter().map(|worst| format!("{worst:.0}")).collect::<Vec<_>>().join(", "),
+                complaints[index].as_deref().unwrap_or("all"),
+            );
+            json.numbers(&format!("{}_worst", mode.letter()), &worst);
+            json.numbers(
+                &format!("{}_p50_p99_p999_p9999", mode.letter()),
+                &[p50, p99, p999, p9999].map(f64::from),
+            );
+        }
+        println!("\nLaunches by time:\n");
+        let histograms: Vec<_> = all.iter().map(|runs| histogram(&runs.concat())).collect();
+        println!(
+            "| below, ns | {} |",
+            modes.iter().map(|mode| mode.letter()).collect::<Vec<_>>().join(" | ")
+        );
+        println!("|---:|{}", "---:|".repeat(modes.len()));
+        let mut bounds: Vec<u64> = histograms.iter().flatten().map(|(bound, _)| *bound).collect();
+        bounds.sort_unstable();
+        bounds.dedup();
+        for bound in bounds {
+            let counts = histograms.iter().map(|histogram| {
+                let found = histogram.iter().find(|(other, _)| *other == bound);
+                found.map_or(0, |(_, count)| *count).to_string()
+            });
+            println!("| {bound} | {} |", counts.collect::<Vec<_>>().join(" | "));
+        }
+        self.json.object("tail_ns", &json);
+        Ok(())
+    }
+
+    /// Cost of a node of a graph.
+    fn graph(&mut self) -> Result<()> {
+        let graph = Graph::of_kernels(&self.gpu, GRAPH_NODES)?;
+        let modes = self.modes(&[Mode::Bare, Mode::Floor, Mode::Ranges]);
+        let mut samples = vec![Sample::default(); modes.len()];
+        let mut complaints = vec![None; modes.len()];
+        for repetition in 0..self.options.repetitions {
+            for index in order(&modes, repetition) {
+                let mode = modes[index];
+                let active = self.start(mode)?;
+                let nanoseconds = self.around(mode, Replays { gpu: &self.gpu, graph: &graph });
+                let launches = GRAPH_LAUNCHES + GRAPH_WARM_UP;
+                let ranges = if mode == Mode::Ranges { launches } else { 0 };
+                let (_, complaint) = active.end(launches * GRAPH_NODES, ranges)?;
+                complaints[index] = complaints[index].take().or(complaint);
+                samples[index].0.push(nanoseconds?);
+            }
+        }
+        println!(
+            "\n### A graph of {GRAPH_NODES} empty kernels, launched {GRAPH_LAUNCHES} times: {} repetitions\n",
+            self.options.repetitions
+        );
+        println!("| | mode | ns per node: median (min–max) | records |\n|---|---|---:|---|");
+        let mut json = Json::default();
+        for (index, mode) in modes.iter().enumerate() {
+            let records = complaints[index].as_deref().unwrap_or("all");
+            println!("| {} | {} | {} | {records} |", mode.letter(), mode.name(), samples[index].spread(0));
+            json.numbers(mode.letter(), &samples[index].0);
+        }
+        if let [_, floor, ranges] = &samples[..] {
+            let (floor, ranges) = (floor.median(), ranges.median());
+            println!();
+            verdict(
+                &format!("(d) takes {:.2} × (b); the target is at most 1.1 ×", ranges / floor),
+                ranges <= 1.1 * floor,
+            );
+        }
+        self.json.object("graph_ns_per_node", &json);
+        Ok(())
+    }
+
+    /// The end of a session after a million kernels.
+    fn finish(&mut self) -> Result<()> {
+        let repetitions = self.options.repetitions.min(3);
+        println!("\n### The end of a session after a million kernels in a million ranges\n");
+        println!(
+            "| repetition | finish, s | resident before, MiB | at the end of the work | after finish | dataset, MB | records |"
+        );
+        println!("|---:|---:|---:|---:|---:|---:|---|");
+        let (mut seconds, mut growth) = (Vec::new(), Vec::new());
+        for repetition in 1..=repetitions {
+            let before = rss_mib("VmRSS");
+            let folder = tempfile::tempdir()?;
+            let dataset = folder.path().join("bench.cuprof");
+            let profiler = Profiler::builder().output(&dataset).start()?;
+            let launchers = &self.launchers[..1];
+            self.around(Mode::Ranges, Throughput { gpu: &self.gpu, launchers, count: MILLION - WARM_UP })?;
+            let worked = rss_mib("VmRSS");
+            let start = Instant::now();
+            let profile = profiler.finish()?;
+            let elapsed = start.elapsed().as_secs_f64();
+            let after = rss_mib("VmRSS");
+            let bytes: u64 = std::fs::read_dir(&dataset)?
+                .flatten()
+                .filter_map(|file| Some(file.metadata().ok()?.len()))
+                .sum();
+            println!(
+                "| {repetition} | {elapsed:.3} | {before:.0} | {worked:.0} | {after:.0} | {:.1} | {} |",
+                bytes as f64 / 1e6,
+                complaint(&profile, MILLION, MILLION).as_deref().unwrap_or("all")
+            );
+            seconds.push(elapsed * 1e3);
+            growth.push(worked - before);
+        }
+        println!("\nThe largest the process has been: {:.0} MiB.", rss_mib("VmHWM"));
+        let mut json = Json::default();
+        json.numbers("finish_ms", &seconds);
+        json.numbers("rss_growth_mib", &growth);
+        self.json.object("finish_after_a_million", &json);
+        Ok(())
+    }
+
+    /// A session in which nothing happens.
+    fn empty(&mut self) -> Result<()> {
+        const SESSIONS: usize = 20;
+        let (mut starts, mut ends) = (Sample::default(), Sample::default());
+        let before = rss_mib("VmRSS");
+        let mut after_first = f64::NAN;
+        for session in 0..SESSIONS {
+            let folder = tempfile::tempdir()?;
+            let begin = Instant::now();
+            let profiler = Profiler::builder().output(folder.path().join("bench.cuprof")).start()?;
+            let started = Instant::now();
+            profiler.finish()?;
+            starts.0.push(started.duration_since(begin).as_secs_f64() * 1e3);
+            ends.0.push(started.elapsed().as_secs_f64() * 1e3);
+            if session == 0 {
+                after_first = rss_mib("VmRSS");
+            }
+        }
+        let after = rss_mib("VmRSS");
+        println!("\n### A session without work, {SESSIONS} times, beside a context\n");
+        println!("| | first | the others: median (min–max) |\n|---|---:|---:|");
+        for (name, sample) in [("start, ms", &starts), ("finish, ms", &ends)] {
+            println!("| {name} | {:.2} | {} |", sample.0[0], Sample(sample.0[1..].to_vec()).spread(2));
+        }
+        println!(
+            "| resident memory added, MiB | {:.1} | {:.1} by all the others |",
+            after_first - before,
+            after - after_first
+        );
+        let mut json = Json::default();
+        json.numbers("start_ms", &starts.0);
+        json.numbers("finish_ms", &ends.0);
+        json.number("rss_first_mib", after_first - before);
+        json.number("rss_others_mib", after - after_first);
+        self.json.object("empty_session", &json);
+        Ok(())
+    }
+}
+
+fn verdict(sentence: &str, met: bool) {
+    println!("* {sentence}: **{}**", if met { "met" } else { "not met" });
+}
+
+/// A process that never loads CUPTI: what (a) should be.
+fn bare_in_another_process(options: &Options) -> Result<f64> {
+    let output = Command::new(std::env::current_exe()?)
+        .args([
+            "--only-bare",
+            "--reps",
+            &options.repetitions.to_string(),
+            "--count",
+            &options.count.to_string(),
+        ])
+        .output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let value = text.lines().find_map(|line| line.strip_prefix("bare_ns="));
+    Ok(value.ok_or_else(|| format!("it ended with {}: {text}", output.status))?.parse()?)
+}
+
+fn only_bare(options: &Options) -> Result<()> {
+    let gpu = Gpu::open()?;
+    let launchers = [gpu.launcher(&gpu.stream()?)?];
+    let mut sample = Sample::default();
+    for _ in 0..options.repetitions {
+        let throughput = Throughput { gpu: &gpu, launchers: &launchers, count: options.count };
+        sample.0.push(throughput.run(Nothing)?);
+    }
+    println!("bare_ns={}", sample.median());
+    Ok(())
+}
+
+fn main() -> Result<()> {
+    let options = Options::from_args()?;
+    if options.parts.iter().any(|part| part == "only-bare") {
+        return only_bare(&options);
+    }
+    let Some(cuda) = cuda_version() else {
+        println!("skipped: libcuda is not installed");
+        return Ok(());
+    };
+    // CUPTI comes before the driver is initialised: its device-side buffers are allocated with the context.
+    let raw = match Raw::load(cuda.split('.').next().and_then(|major| major.parse().ok())) {
+        Ok(raw) => raw,
+        Err(reason) => {
+            println!("skipped: {reason}");
+            return Ok(());
+        }
+    };
+    let gpu = match Gpu::open() {
+        Ok(gpu) => gpu,
+        Err(reason) => {
+            println!("skipped: {reason}");
+            return Ok(());
+        }
+    };
+    let most = options.threads.iter().copied().max().unwrap_or(1);
+    let launchers =
+        (0..most).map(|_| gpu.launcher(&gpu.stream()?)).collect::<std::result::Result<Vec<_>, _>>()?;
+    println!("## {}", gpu.describe());
+    println!("\n{}; {} CPUs; clocks as found", raw.describe(), std::thread::available_parallelism()?);
+    let mut json = Json::default();
+    json.text("gpu", &gpu.describe());
+    json.text("cupti", &raw.describe());
+    json.text("command", &std::env::args().collect::<Vec<_>>().join(" "));
+    if options.parts.iter().any(|part| part == "launch") {
+        match bare_in_another_process(&options) {
+            Ok(nanoseconds) => {
+                println!("\nA launch in a process that never loads CUPTI: {nanoseconds:.0} ns (median).");
+                json.number("launch_without_cupti_in_the_process_ns", nanoseconds);
+            }
+            Err(error) => println!("\n(A process without CUPTI could not be measured: {error})"),
+        }
+    }
+    let handlers = Handlers::of(raw.symbols());
+    let parts = options.parts.clone();
+    let mut bench = Bench { gpu, raw, handlers, launchers, options, json };
+    let mut failed = false;
+    for part in parts {
+        let done = match part.as_str() {
+            "launch" => bench.launch(),
+            "tail" => bench.tail(),
+            "graph" => bench.graph(),
+            "finish" => bench.finish(),
+            _ => bench.empty(),
+        };
+        if let Err(error) = done {
+            println!("\n{part} failed: {error}");
+            failed = true;
+        }
+    }
+    if let Some(file) = &bench.options.json {
+        std::fs::write(file, bench.json.into_text())?;
+        println!("\nThe raw numbers are in {}.", file.display());
+    }
+    if failed { Err("a part of the bench failed".into()) } else { Ok(()) }
+}
