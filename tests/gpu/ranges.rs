@@ -50,7 +50,7 @@ fn nested_and_repeated_ranges_count_what_was_launched_in_them() -> Outcome {
         }
     }
     for forward in of("step/forward") {
-        let parent = of("step").find(|step| step.int("range_id") == forward.int("parent_id"));
+        let parent = of("step").find(|step| step.int("range_id") == forward.int("parent_range_id"));
         let parent = parent.ok_or("a range without its parent")?;
         assert!(parent.number("start_ns") <= forward.number("start_ns"));
         assert!(parent.number("end_ns") >= forward.number("end_ns"));

@@ -116,7 +116,7 @@ impl Trace {
                 Table::Ranges,
                 &[
                     "range_id",
-                    "parent_id",
+                    "parent_range_id",
                     "name",
                     "path",
                     "kind",
