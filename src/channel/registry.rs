@@ -88,7 +88,7 @@ pub(crate) fn memory_bytes() -> usize {
 }
 
 /// Begins a session: forgets what earlier ones left in the rings, and opens the gate. `worker` is unparked
-/// whenever a ring becomes half full.
+/// whenever a ring becomes half full or a long record waits.
 pub(crate) fn begin_session(worker: Thread) -> Session {
     let mut drainer = lock_drainer();
     Session::end();
@@ -213,7 +213,7 @@ pub(crate) fn log(session: Session, event: &Event<'_>) {
     // Without the thread's own data (the thread is exiting) there is no ring.
     match LOCAL.try_with(|local| local.push(session, event)).unwrap_or(Pushed::Dropped) {
         Pushed::Stored => {}
-        Pushed::HalfFull => wake_worker(),
+        Pushed::Pressing => wake_worker(),
         Pushed::Dropped => count_dropped(matches!(event, Event::Launch { .. })),
     }
 }
@@ -223,5 +223,53 @@ fn wake_worker() {
     // The lock is held for writing only while a session begins or ends: no reason to wait for it.
     if let Ok(worker) = WORKER.try_read() {
         worker.iter().for_each(Thread::unpark);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::channel::tests::{TestSession, events};
+    use crate::channel::{Named, Payload};
+
+    #[test]
+    fn an_event_inside_another_is_dropped_and_counted() {
+        let test = TestSession::begin();
+        let event = Event::Name { what: Named::Thread { tid: 1 }, name: b"inside" };
+        LOCAL.with(|local| local.busy.set(true)); // as a signal handler finds it
+        log(test.session, &event);
+        LOCAL.with(|local| local.busy.set(false));
+        log(test.session, &event);
+        assert_eq!(dropped(), Dropped { launches: 0, range_events: 1 });
+        assert_eq!(events(&test.drain()).len(), 1);
+    }
+
+    #[test]
+    fn threads_may_come_and_go_while_rings_are_drained() {
+        const THREADS: usize = 200;
+        const EVENTS: usize = 50;
+        let test = TestSession::begin();
+        let session = test.session;
+        let spawner = std::thread::spawn(move || {
+            for _ in 0..THREADS / 4 {
+                let log_all = move || {
+                    let time = crate::units::Nanos(0);
+                    let name = b"mark";
+                    let (range, payload) = (None, Payload::None);
+                    let mark =
+                        Event::Mark { range, domain: 0, category: 0, color: None, payload, time, name };
+                    (0..EVENTS).for_each(|_| log(session, &mark));
+                };
+                let four = [(); 4].map(|()| std::thread::spawn(log_all));
+                four.into_iter().for_each(|thread| thread.join().unwrap());
+            }
+        });
+        let mut seen = 0;
+        while !spawner.is_finished() {
+            seen += events(&test.drain()).len();
+        }
+        spawner.join().unwrap();
+        seen += events(&test.drain()).len();
+        assert_eq!(seen, THREADS * EVENTS);
     }
 }

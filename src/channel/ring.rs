@@ -33,8 +33,8 @@ pub(super) fn spilled_bytes() -> usize {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pushed {
     Stored,
-    /// Stored, and the ring has just become half full: the worker should run.
-    HalfFull,
+    /// Stored, and the worker should run: the ring has just become half full, or a long record waits outside it.
+    Pressing,
     /// Not stored: no room.
     Dropped,
 }
@@ -107,7 +107,10 @@ impl Ring {
             SPILLED_BYTES.fetch_sub(bytes, Ordering::Relaxed);
             return Pushed::Dropped;
         }
-        self.push_words(1, |sink| sink.word(Header::spilled(tag).to_word()))
+        match self.push_words(1, |sink| sink.word(Header::spilled(tag).to_word())) {
+            Pushed::Dropped => Pushed::Dropped,
+            Pushed::Stored | Pushed::Pressing => Pushed::Pressing,
+        }
     }
 
     #[inline]
@@ -124,7 +127,7 @@ impl Ring {
         write(&mut Cursor { ring: self, at: head });
         // ATOMICS: pairs with the acquire load of `head` in `drain`, which then sees the words written above.
         self.producer.head.store(head + words, Ordering::Release);
-        if used < half && used + words >= half { Pushed::HalfFull } else { Pushed::Stored }
+        if used < half && used + words >= half { Pushed::Pressing } else { Pushed::Stored }
     }
 
     fn look_at_tail(&self) -> usize {

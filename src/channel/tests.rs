@@ -228,7 +228,7 @@ fn a_full_ring_drops_counts_and_goes_on_after_a_drain() {
     let ring = Ring::new(64); // twelve launches of five words
     let pushed: Vec<_> = (0..20).map(|n| ring.push(1, &launch(n))).collect();
     assert_eq!(pushed.iter().filter(|&&pushed| pushed == Pushed::Dropped).count(), 8);
-    assert_eq!(pushed.iter().filter(|&&pushed| pushed == Pushed::HalfFull).count(), 1);
+    assert_eq!(pushed.iter().filter(|&&pushed| pushed == Pushed::Pressing).count(), 1);
     assert_eq!(correlations(&drained(&ring, 1)), (0..12).collect::<Vec<_>>());
     assert_eq!(ring.push(1, &launch(20)), Pushed::Stored);
     assert_eq!(correlations(&drained(&ring, 1)), [20]);

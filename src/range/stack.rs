@@ -96,3 +96,36 @@ impl Stack {
         Some(self.open.remove(at).0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::channel::tests::TestSession;
+    use crate::range::ids;
+
+    #[test]
+    fn an_interruption_of_another_operation_finds_the_stack_unavailable() {
+        let test = TestSession::begin();
+        let range = ids::next_range();
+        with(test.session, |_| {
+            assert_eq!(push(test.session, range, Owner::Guard), Err(Unavailable));
+            assert_eq!((innermost(test.session), pop(test.session, 0)), (None, None));
+        })
+        .unwrap();
+        assert_eq!(push(test.session, range, Owner::Guard), Ok(None));
+        assert_eq!(innermost(test.session), Some(range));
+        assert!(remove(test.session, range));
+    }
+
+    #[test]
+    fn a_range_entered_twice_is_left_one_at_a_time() {
+        let test = TestSession::begin();
+        let range = ids::next_range();
+        push(test.session, range, Owner::Guard).unwrap();
+        push(test.session, range, Owner::Guard).unwrap();
+        assert!(remove(test.session, range));
+        assert_eq!(innermost(test.session), Some(range));
+        assert!(remove(test.session, range));
+        assert!(!remove(test.session, range));
+    }
+}

@@ -64,13 +64,13 @@ macro_rules! calls {
             [$(Slot { module: $module, id: $id, function: $function as *const c_void }),+].into_iter()
         }
 
-        /// Handles a call that arrived through CUPTI's NVTX callbacks: its id, its arguments (`functionParams`), and
-        /// what it returned (the 8 bytes behind `functionReturnValue`, or 0).
+        /// Handles a call that arrived through CUPTI's NVTX callbacks: the callback's id, and `functionParams` and
+        /// `functionReturnValue` of its data.
         ///
         /// # Safety
         ///
-        /// `params` is NULL or points to the structure that CUPTI defines for this `cbid`, as in a callback.
-        pub(crate) unsafe fn dispatch_cupti(cbid: u32, params: *const c_void, returned: u64) {
+        /// Each pointer is NULL, or points to what CUPTI defines for this `cbid`, as in a callback.
+        pub(crate) unsafe fn dispatch_cupti(cbid: u32, params: *const c_void, return_value: *const c_void) {
             guarded((), || match cbid {
                 $($cbid => {
                     /// The arguments in a row, as C lays them out.
@@ -84,6 +84,13 @@ macro_rules! calls {
                     // SAFETY: the caller promises that this structure is behind `params`; `read_unaligned` asks for
                     // no more.
                     let Params { $($argument),* } = unsafe { params.cast::<Params>().read_unaligned() };
+                    // Only ids and handles matter, and they have 64 bits.
+                    let returned = if size_of::<$returns>() == size_of::<u64>() && !return_value.is_null() {
+                        // SAFETY: the caller promises that the call's return value is there, which has this size.
+                        unsafe { return_value.cast::<u64>().read_unaligned() }
+                    } else {
+                        0
+                    };
                     let $via = Via::Cupti { returned };
                     let _: $returns = $handle;
                 })+

@@ -409,8 +409,9 @@ fn calls_through_cuptis_callbacks_mean_the_same_with_cuptis_handles() {
     #[repr(C)]
     struct DomainAndText(usize, *const c_char);
     let dispatch = |cbid: u32, params: *const c_void, returned: u64| {
+        let return_value = if returned == 0 { std::ptr::null() } else { from_ref(&returned).cast() };
         // SAFETY: each call below passes the structure of its id, or NULL.
-        unsafe { super::dispatch_cupti(cbid, params, returned) }
+        unsafe { super::dispatch_cupti(cbid, params, return_value) }
     };
     let test = TestSession::begin();
     let domain_handle = 0x7f00_1234_5670_usize;
