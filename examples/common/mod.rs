@@ -108,7 +108,7 @@ fn machine(profile: &Profile) -> Option<String> {
     let gpu = facts.get("gpu.0.name")?;
     let driver = facts.get("driver.version").or_else(|| facts.get("driver.cuda_version"))?;
     let cupti = facts.get("cupti.version")?;
-    Some(format!("{gpu} (driver {driver}, CUPTI {cupti})"))
+    Some(format!("{gpu} (driver {driver}, {cupti})"))
 }
 
 /// Prints the summary, and how to go on from the files.

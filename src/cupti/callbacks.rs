@@ -30,7 +30,10 @@ pub(crate) struct Faults {
 }
 
 pub(crate) fn faults() -> Faults {
-    Faults { panics: PANICS.load(Ordering::Relaxed), fatal_errors: FATAL_ERRORS.load(Ordering::Relaxed) }
+    Faults {
+        panics: PANICS.load(Ordering::Relaxed) + nvtx::panics(),
+        fatal_errors: FATAL_ERRORS.load(Ordering::Relaxed),
+    }
 }
 
 /// From now on, filled buffers are queued for the worker.
@@ -123,11 +126,8 @@ pub(super) unsafe extern "C" fn api(
         Domain::CUPTI_CB_DOMAIN_NVTX => {
             // SAFETY: in this domain CUPTI passes a CUpti_NvtxData that lives during the callback.
             let data = unsafe { &*data.cast::<c::CUpti_NvtxData>() };
-            let returned = NonNull::new(data.functionReturnValue.cast_mut());
-            // SAFETY: where NVTX's function returns something, CUPTI points to at least the 8 bytes of its value.
-            let returned = returned.map_or(0, |value| unsafe { value.cast::<u64>().read_unaligned() });
             // SAFETY: CUPTI passes the structure that it defines for this callback id.
-            unsafe { nvtx::dispatch_cupti(cbid, data.functionParams, returned) };
+            unsafe { nvtx::dispatch_cupti(cbid, data.functionParams, data.functionReturnValue) };
         }
         Domain::CUPTI_CB_DOMAIN_STATE if cbid == c::CUpti_CallbackIdState::CUPTI_CBID_STATE_FATAL_ERROR.0 => {
             FATAL_ERRORS.fetch_add(1, Ordering::Relaxed);
