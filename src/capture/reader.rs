@@ -77,6 +77,9 @@ impl<R: Read> Reader<R> {
         }
         let raw = zstd::bulk::decompress(&packed, raw_bytes)
             .map_err(|source| self.format("a frame is damaged").with_source(source))?;
+        if raw.len() != raw_bytes {
+            return Err(self.format("a frame is shorter than it claims"));
+        }
         match Frame::decode(kind, &raw) {
             Some(frame) => Ok(Some(frame)),
             None => Err(self.format("a frame has contents that this version does not know")),
