@@ -285,13 +285,15 @@ impl Body for Throughput<'_> {
                 .map(|launcher| {
                     let barrier = &barrier;
                     scope.spawn(move || -> std::result::Result<(Instant, Instant), String> {
-                        gpu.bind()?;
                         let mut failed = 0;
-                        for _ in 0..WARM_UP {
-                            failed |= around.around(|| launcher.launch());
-                        }
-                        launcher.synchronize()?;
-                        barrier.wait();
+                        let ready = gpu.bind().and_then(|()| {
+                            for _ in 0..WARM_UP {
+                                failed |= around.around(|| launcher.launch());
+                            }
+                            launcher.synchronize()
+                        });
+                        barrier.wait(); // also after a failure: the others wait for this thread
+                        ready?;
                         let start = Instant::now();
                         for _ in 0..count {
                             failed |= around.around(|| launcher.launch());
@@ -737,7 +739,13 @@ fn main() -> Result<()> {
             Err(error) => println!("\n(A process without CUPTI could not be measured: {error})"),
         }
     }
-    let handlers = Handlers::of(raw.symbols());
+    let handlers = Handlers::of(raw.symbols()).or_else(|_| {
+        // CUPTI 13 installs nothing while it has not been used: once more, with marker records on.
+        raw.start(Records::KernelsLaunchesMarkers)?;
+        let handlers = Handlers::of(raw.symbols());
+        raw.stop(Records::KernelsLaunchesMarkers)?;
+        handlers
+    });
     let parts = options.parts.clone();
     let mut bench = Bench { gpu, raw, handlers, launchers, options, json };
     let mut failed = false;
