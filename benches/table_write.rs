@@ -78,7 +78,9 @@ fn launches(count: usize) -> Vec<LaunchRow> {
     (0..count)
         .map(|i| {
             clock_ns += 3_000 + random.below(4_000) as i64;
-            let kernel = (i * 7 + i / 1000) % kernels.len();
+            // Mostly the same order, with one launch in five out of it, so that compression has something to do.
+            let astray = if random.below(5) == 0 { random.below(25) as usize } else { 0 };
+            let kernel = (i * 7 + i / 1_000 + astray) % kernels.len();
             let ticks = |ns: i64| ns / 32 * 32;
             let start_ns = ticks(clock_ns);
             let end_ns = ticks(clock_ns + 1_500 + kernel as i64 * 200 + random.below(400) as i64);
