@@ -93,6 +93,7 @@ impl Process {
             .args(["--exact", self.test, "--nocapture", "--test-threads=1"])
             .envs(self.variables.iter().map(|(variable, value)| (variable, value)))
             .env(INSIDE, self.test)
+            .env("RUST_BACKTRACE", "0")
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         for variable in SEARCHED {
