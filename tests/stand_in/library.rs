@@ -113,11 +113,14 @@ impl StandIn {
         Self { library: Box::leak(Box::new(library)) }
     }
 
-    /// The same, if a session has loaded it.
+    /// The same, if a session has loaded it, and it is the stand-in.
     pub fn if_loaded() -> Option<Self> {
         let path = std::env::var_os("CUPROF_CUPTI_PATH")?;
         let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
-        maps.contains(path.to_str()?).then(Self::get)
+        let stand_in = maps.contains(path.to_str()?).then(Self::get)?;
+        // SAFETY: only whether the symbol exists is asked.
+        let is_one = unsafe { stand_in.library.get::<unsafe extern "C" fn()>(b"standin_violations") }.is_ok();
+        is_one.then_some(stand_in)
     }
 
     /// Does this work on this thread. Returns the last correlation id.

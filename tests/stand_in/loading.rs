@@ -40,12 +40,12 @@ fn without_a_driver_the_error_names_the_library_and_the_remedy() -> Outcome {
 #[test]
 fn a_driver_that_is_no_library_is_no_driver() -> Outcome {
     let folder = tempfile::tempdir()?;
-    fs::write(folder.path().join("libcuda.so.1"), "text that is long enough to be looked at: 0123456789abcdef")?;
+    fs::write(folder.path().join("libcuda.so.1"), "text")?;
     let process = Process::of(a_driver_that_is_no_library_is_no_driver);
     process.with("LD_LIBRARY_PATH", folder.path()).run(|| {
         let error = refused()?;
         assert_eq!(error.kind, ErrorKind::NoDriver);
-        assert_says(&error, &["libcuda.so.1", "ELF", "install the NVIDIA driver"]);
+        assert_says(&error, &["libcuda.so.1", "file too short", "install the NVIDIA driver"]);
         Ok(())
     })
 }
@@ -77,7 +77,7 @@ fn without_cupti_the_error_lists_every_path_that_was_tried() -> Outcome {
                 assert_says(&error, &places);
                 assert_says(&error, &["CUPTI not found", "install", "CUPROF_CUPTI_PATH"]);
                 let text = error.to_string();
-                assert_eq!(text.matches("CUPROF_CUPTI_PATH to").count(), 1, "the remedy is told once:\n{text}");
+                assert_eq!(text.matches("CUPROF_CUPTI_PATH").count(), 1, "the remedy is told once:\n{text}");
                 Ok(())
             }
             _ => skip("this machine has CUPTI, or something named like it"),
