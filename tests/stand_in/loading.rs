@@ -131,7 +131,10 @@ fn a_cupti_that_cannot_tell_its_version_is_an_error_with_its_code() -> Outcome {
     let process = Process::of(a_cupti_that_cannot_tell_its_version_is_an_error_with_its_code);
     process.failing("cuptiGetVersion:*:999").run(|| {
         let error = refused()?;
-        assert_eq!((error.kind, error.call, error.code), (ErrorKind::Call, Some("cuptiGetVersion"), Some(999)));
+        assert_eq!(
+            (error.kind, error.call, error.code),
+            (ErrorKind::Call, Some("cuptiGetVersion"), Some(999))
+        );
         assert_says(&error, &["CUPTI_ERROR_UNKNOWN"]);
         Ok(())
     })
@@ -151,7 +154,10 @@ fn a_cupti_newer_than_everything_known_is_read_by_the_known_part_of_its_records(
         assert_eq!((profile.launches(), profile.transfers()), (10, 8));
         assert!(profile.losses().is_empty(), "{:?}", profile.losses());
         let dataset = Dataset::open(folder.path().join("run.cuprof"))?;
-        assert_eq!(dataset.env()?.get("cupti.version").map(String::as_str), Some("CUPTI 13.99.99 (API 139999)"));
+        assert_eq!(
+            dataset.env()?.get("cupti.version").map(String::as_str),
+            Some("CUPTI 13.99.99 (API 139999)")
+        );
         assert_eq!(dataset.rows(Table::Launches), 10);
         Ok(())
     })

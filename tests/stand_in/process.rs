@@ -154,8 +154,14 @@ fn build(folder: &Path, source: &str, names: &[&str]) {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/stand_in/libraries/{source}.rs"));
     let built = folder.join(format!("{}-{}", names[0], std::process::id()));
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let options =
-        ["--edition=2024", "--crate-type=cdylib", "--crate-name=stand_in", "-Copt-level=1", "-Cpanic=abort", "-o"];
+    let options = [
+        "--edition=2024",
+        "--crate-type=cdylib",
+        "--crate-name=stand_in",
+        "-Copt-level=1",
+        "-Cpanic=abort",
+        "-o",
+    ];
     let status = Command::new(rustc).args(options).args([&built, &source]).status();
     assert!(status.is_ok_and(|status| status.success()), "rustc could not build {}", source.display());
     for name in names {

@@ -50,7 +50,8 @@ fn a_second_subscriber_is_refused_and_touches_nothing() -> Outcome {
 
 #[test]
 fn a_second_subscriber_is_refused_in_the_words_of_old_versions_too() -> Outcome {
-    let process = Process::of(a_second_subscriber_is_refused_in_the_words_of_old_versions_too).version("12.0");
+    let process =
+        Process::of(a_second_subscriber_is_refused_in_the_words_of_old_versions_too).version("12.0");
     let process = process.failing("cuptiSubscribe:*:12").with("NSYS_PROFILING_SESSION_ID", "7");
     process.run(|| another_profiler_is_busy(12))
 }
@@ -121,7 +122,11 @@ fn a_failing_call_of_the_start_is_undone_or_done_without_whichever_it_is() -> Ou
             match started {
                 Err(error) => {
                     failed += 1;
-                    assert_eq!((error.kind, error.code), (ErrorKind::Call, Some(999)), "call {call}: {error}");
+                    assert_eq!(
+                        (error.kind, error.code),
+                        (ErrorKind::Call, Some(999)),
+                        "call {call}: {error}"
+                    );
                     assert_eq!(cupti.left_on(), 0, "call {call} of the start failed");
                     // The same once more, with the same output.
                     let profiler = builder.start().map_err(|error| format!("after call {call}: {error}"))?;
@@ -168,7 +173,8 @@ fn a_refused_setting_is_noted_and_the_session_works_without_it() -> Outcome {
             assert_eq!(profiler.finish()?.launches(), 20);
             let facts = Dataset::open(&output)?.env()?;
             let refused = format!("refused.{}", std::env::var("REFUSED")?);
-            let why = facts.get(&refused).ok_or_else(|| format!("{refused} is not among {:?}", facts.keys()))?;
+            let why =
+                facts.get(&refused).ok_or_else(|| format!("{refused} is not among {:?}", facts.keys()))?;
             assert!(why.contains("CUPTI_ERROR_NOT_SUPPORTED"), "{why}");
             Ok(())
         })?;
