@@ -172,6 +172,11 @@ fn build(folder: &Path, source: &str, names: &[&str]) {
     std::fs::remove_file(built).unwrap();
 }
 
+/// Whether this is the process of a test, and not the one that started it.
+pub fn is_inside() -> bool {
+    std::env::var_os(INSIDE).is_some()
+}
+
 /// Says why a test does not run here.
 pub fn skip(reason: impl std::fmt::Display) -> Outcome {
     println!("skipped: {reason}");
@@ -181,4 +186,31 @@ pub fn skip(reason: impl std::fmt::Display) -> Outcome {
 /// The value of a variable that a test gave to its process.
 pub fn given(variable: impl AsRef<OsStr>) -> PathBuf {
     std::env::var_os(variable).unwrap().into()
+}
+
+/// Forks; the child runs this and exits at once. Returns whether it was true there.
+#[expect(unsafe_code, reason = "there is no safe way to fork")]
+pub fn fork_and_run(inside: impl FnOnce() -> bool) -> std::io::Result<bool> {
+    // SAFETY: these are the C library's own, which every program of std is linked with.
+    unsafe extern "C" {
+        fn fork() -> i32;
+        fn _exit(status: i32) -> !;
+        fn waitpid(process: i32, status: *mut i32, options: i32) -> i32;
+    }
+    // SAFETY: the child is left with this thread only; the C library's allocator supports that, and what runs there
+    // is meant to be safe in this state: it is what is tested.
+    match unsafe { fork() } {
+        -1 => Err(std::io::Error::last_os_error()),
+        0 => {
+            let succeeded = inside();
+            // SAFETY: it has no preconditions. Nothing of the parent's is closed or run twice.
+            unsafe { _exit(if succeeded { 0 } else { 1 }) }
+        }
+        child => {
+            let mut status = 0;
+            // SAFETY: `status` can be written to.
+            let waited = unsafe { waitpid(child, &raw mut status, 0) };
+            Ok(waited == child && status == 0)
+        }
+    }
 }
