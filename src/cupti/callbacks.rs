@@ -1,7 +1,7 @@
 //! What CUPTI calls: on the application's threads inside its CUDA calls, and on CUPTI's own.
 //!
-//! Each callback is one call through the guard, takes or pushes a block or logs one event, and never waits,
-//! allocates, logs, or calls CUDA or CUPTI.
+//! Each callback is one call through the guard, takes or pushes a block or logs one event, and never waits, logs, or
+//! calls CUDA or CUPTI. It allocates only where a buffer is asked for while all are in use.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
