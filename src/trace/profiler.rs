@@ -223,13 +223,24 @@ impl Running {
             Ok(words) => (words, None),
             Err(error) => {
                 let losses = vec![(Cause::FlushTimeouts, 1)];
-                (LastWords { facts: Vec::new(), losses }, Some(error))
+                (LastWords { losses, cupti_hangs: true, ..LastWords::default() }, Some(error))
             }
         };
-        words.facts.extend(last_facts(&libraries));
+        let facts = within(finish_timeout, "cuprof-facts", move || last_facts(&libraries));
+        words.facts.extend(facts.unwrap_or_default());
         let _worker_is_there = control.send(Control::Finish(words));
         worker.thread().unpark();
-        let ended = worker.join();
+        // Writing takes as long as it takes. But where CUPTI hangs, the worker may hang in it, too.
+        let (ended, timeout) = match timeout {
+            None => (worker.join(), None),
+            Some(error) => match within(finish_timeout, "cuprof-join", move || worker.join()) {
+                Ok(ended) => (ended, Some(error)),
+                Err(_) => {
+                    cupti::end_session();
+                    return Err(FinishError { error, profile: Box::new(Profile::empty()) });
+                }
+            },
+        };
         cupti::end_session();
         let Ok(Some(ended)) = ended else {
             let error =
@@ -281,7 +292,9 @@ fn prepare(builder: &Builder, libraries: &Libraries, start: Start, named: Vec<u8
         }
         pipeline.fact(&key, &value);
     }
-    Ok(Worker::new(libraries.cupti, pipeline, recording))
+    let mut worker = Worker::new(libraries.cupti, pipeline, recording);
+    worker.compare_clocks();
+    Ok(worker)
 }
 
 /// Runs what may hang on a thread of its own and waits for it that long; then the thread is left alone.

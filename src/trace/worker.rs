@@ -33,6 +33,8 @@ pub(super) enum Control {
 pub(super) struct LastWords {
     pub facts: Vec<(String, String)>,
     pub losses: Vec<(Cause, u64)>,
+    /// CUPTI does not come back from a call: no other may be made.
+    pub cupti_hangs: bool,
 }
 
 /// What the worker leaves.
@@ -142,7 +144,8 @@ impl Worker {
         }
     }
 
-    fn compare_clocks(&mut self) {
+    /// Reads both clocks. To be done before anything is converted from one to the other.
+    pub fn compare_clocks(&mut self) {
         let before = Nanos::now();
         let Ok(cupti_ns) = self.cupti.timestamp_ns() else { return };
         let host = Nanos(before.0 + (Nanos::now().0 - before.0) / 2);
@@ -171,8 +174,10 @@ impl Worker {
     }
 
     fn finish(mut self, words: LastWords) -> Ended {
+        if !words.cupti_hangs {
+            self.compare_clocks();
+        }
         while self.round() {}
-        self.compare_clocks();
         let dropped = channel::dropped();
         self.loss(Cause::LaunchEventsDropped, dropped.launches);
         self.loss(Cause::RangeEventsDropped, dropped.range_events);
