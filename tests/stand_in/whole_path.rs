@@ -67,7 +67,7 @@ fn launches_of_sixteen_threads_are_rows_under_the_ranges_of_their_threads() -> O
         let columns = [
             "range_id",
             "parent_range_id",
-            "path",
+            "range_path",
             "thread_id",
             "closed",
             "n_launches",
@@ -78,11 +78,12 @@ fn launches_of_sixteen_threads_are_rows_under_the_ranges_of_their_threads() -> O
         let threads: BTreeMap<_, _> =
             ranges.rows().map(|row| (row.number("range_id"), row.number("thread_id"))).collect();
         for row in ranges.rows() {
-            let path = row.text("path").unwrap_or_default();
+            let path = row.text("range_path").unwrap_or_default();
             let work = (row.number("n_launches"), row.number("n_transfers"));
             match path.split('/').count() {
-                1 => assert_eq!((row.int("parent_range_id"), work), (None, (1, 0))),
-                2 => assert_eq!(work, (20, 0)),
+                // With what is in the ranges inside.
+                1 => assert_eq!((row.int("parent_range_id"), work), (None, (201, 10))),
+                2 => assert_eq!(work, (20, 1)),
                 _ => assert_eq!(work, (0, 1)),
             }
             if let Some(parent) = row.int("parent_range_id") {
