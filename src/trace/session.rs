@@ -42,9 +42,11 @@ impl Libraries {
                 companions: false,
             };
             let cupti = cupti_sys::Cupti::load(&options).map_err(|error| {
-                Error::new(ErrorKind::CuptiNotFound, "no usable CUPTI library was found")
-                    .with_hint(error.remedy())
-                    .with_source(error)
+                let mut what = "none of these can be used".to_owned();
+                for attempt in error.tried() {
+                    what += &format!("\n  {attempt}");
+                }
+                Error::new(ErrorKind::CuptiNotFound, what).with_hint(error.remedy())
             })?;
             let _other_thread_was_first = LOADED.set(cupti);
         }
