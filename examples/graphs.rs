@@ -9,6 +9,7 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::error::Error;
+use std::process::ExitCode;
 
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
@@ -19,7 +20,11 @@ use cuprof_workload::{Expected, Graph, Kernel};
 const ROWS: u32 = 128;
 const LEN: usize = (ROWS * ROWS) as usize;
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> ExitCode {
+    common::exit_code(run())
+}
+
+fn run() -> Result<(), Box<dyn Error>> {
     let options = common::Options::from_args("graphs.cuprof")?;
     let profile = common::live_or_replayed(&options, "graph", |gpu| {
         let stream = gpu.stream()?;

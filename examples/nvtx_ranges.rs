@@ -13,10 +13,15 @@
 mod common;
 
 use std::error::Error;
+use std::process::ExitCode;
 
 use cuprof_workload::work;
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> ExitCode {
+    common::exit_code(run())
+}
+
+fn run() -> Result<(), Box<dyn Error>> {
     let options = common::Options::from_args("nvtx_ranges.cuprof")?;
     let profile = common::live_or_replayed(&options, "nvtx", |gpu| {
         let stream = gpu.stream()?;

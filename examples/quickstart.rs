@@ -12,6 +12,7 @@
 mod common;
 
 use std::error::Error;
+use std::process::ExitCode;
 
 use cuprof_workload::Gpu;
 
@@ -23,7 +24,11 @@ const BATCHES: u32 = 20;
 const ROWS: u32 = 256;
 const LEN: usize = (ROWS * ROWS) as usize;
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> ExitCode {
+    common::exit_code(run())
+}
+
+fn run() -> Result<(), Box<dyn Error>> {
     let options = common::Options::from_args("quickstart.cuprof")?;
     // What a program does itself: `Profiler::builder().output(…).start()?`, the work, `profiler.finish()?`.
     let profile = common::live_or_replayed(&options, "quickstart", |gpu| {

@@ -13,6 +13,7 @@ mod common;
 use std::collections::HashMap;
 use std::error::Error;
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
@@ -21,7 +22,11 @@ use cuprof::{Dataset, Table};
 /// A number of launches and the nanoseconds that they took together.
 type Total = (u64, i64);
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> ExitCode {
+    common::exit_code(run())
+}
+
+fn run() -> Result<(), Box<dyn Error>> {
     let options = common::Options::from_args("read_parquet.cuprof")?;
     let folder: PathBuf = match options.rest.first() {
         Some(folder) => folder.into(),

@@ -11,12 +11,17 @@
 mod common;
 
 use std::error::Error;
+use std::process::ExitCode;
 
 use cuprof_workload::{Gpu, work};
 
 const WORKERS: u64 = 4;
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> ExitCode {
+    common::exit_code(run())
+}
+
+fn run() -> Result<(), Box<dyn Error>> {
     let options = common::Options::from_args("threads.cuprof")?;
     let profile = common::live_or_replayed(&options, "threads", |gpu| {
         // 1. Ranges of each thread. Each worker has a stream, so that their kernels can overlap on the GPU.

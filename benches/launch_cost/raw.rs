@@ -47,6 +47,8 @@ pub struct Counts {
     pub others: u64,
     pub declined: u64,
     pub foreign: u64,
+    /// Buffers that CUPTI has not given back: the next client would get them.
+    pub outstanding: u64,
 }
 
 struct Shared {
@@ -241,6 +243,7 @@ impl Raw {
             others: count(&seen.others),
             declined: count(&seen.declined),
             foreign: count(&seen.foreign),
+            outstanding: (BUFFERS - shared.free.lock().unwrap_or_else(PoisonError::into_inner).len()) as u64,
         })
     }
 }

@@ -5,6 +5,7 @@
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
@@ -42,6 +43,16 @@ impl Options {
         }
         Ok(options)
     }
+}
+
+/// Prints an error as a sentence, which returning it from `main` would not.
+pub fn exit_code(result: Result<(), Box<dyn Error>>) -> ExitCode {
+    let Err(error) = result else { return ExitCode::SUCCESS };
+    #[expect(clippy::print_stderr, reason = "a program says why it fails")]
+    {
+        eprintln!("error: {error}");
+    }
+    ExitCode::FAILURE
 }
 
 /// Runs `work` on the GPU in a session. Where there is no GPU, replays `recording` instead, which was made by the

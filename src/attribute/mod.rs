@@ -20,6 +20,10 @@ use crate::channel::RangeKind;
 use crate::table::rows::{Attribution, RangeRow, RangeSetRow};
 use crate::units::{CorrelationId, Nanos, ProcessEpoch, RangeId, ThreadId};
 
+/// Rounds for which a row is kept back after nothing is awaited for it. Threads are asked for their events one after
+/// the other, so what one thread logged can come a round after what another logged later.
+const SETTLING_ROUNDS: u64 = 2;
+
 /// Counts of what the bounds and gaps cost; each becomes a row of `losses`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
@@ -115,6 +119,7 @@ impl Attributor {
                 many: launch.many,
                 graph: launch.graph,
                 seen: false,
+                in_set: false,
             },
         );
         // The table is full, or the correlation id was used again: nothing more is expected for the old call.
@@ -157,6 +162,13 @@ impl Attributor {
         }
     }
 
+    /// Begins a round: since the last call, every thread has been asked for its events once more.
+    pub fn advance(&mut self) {
+        self.sets.advance();
+        self.apply_holds();
+        self.ranges.advance();
+    }
+
     /// The launch behind a record.
     pub fn resolve(&mut self, origin: Origin) -> Link {
         let correlation = origin.correlation;
@@ -173,7 +185,13 @@ impl Attributor {
             return unknown(Attribution::DeviceLaunched);
         }
         let site = match self.sites.find(origin.correlation) {
-            Found::Site(site) => *site,
+            Found::Site(site) => {
+                // Asked once: later, the set may be forgotten.
+                if !site.seen {
+                    site.in_set = self.sets.may_have_members(site.epoch);
+                }
+                *site
+            }
             Found::Evicted => {
                 self.counts.launch_evicted += 1;
                 return unknown(Attribution::LaunchEvicted);
@@ -191,7 +209,7 @@ impl Attributor {
             attribution,
             range: site.range,
             path,
-            set: self.sets.named(site.epoch),
+            set: site.in_set.then_some(site.epoch),
             thread: Some(site.thread),
             time: Some(site.time),
         }

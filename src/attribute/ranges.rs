@@ -87,6 +87,8 @@ struct State {
     /// Sets of process ranges that need this one.
     holds: u32,
     totals: Totals,
+    /// It is among those that may be written soon.
+    settling: bool,
 }
 
 impl State {
@@ -123,6 +125,8 @@ pub(super) struct Ranges {
     states: FxHashMap<RangeId, State>,
     /// Ended ranges in the order of their ends, some of them written since.
     ended: VecDeque<RangeId>,
+    /// Ranges that nothing is awaited for: since this round, and since each of the ones before.
+    settling: [Vec<RangeId>; super::SETTLING_ROUNDS as usize],
     settled: Vec<Settled>,
     written: Written,
     /// Keyed by the parent path's address (the Arc is kept in the value) and the name.
@@ -245,13 +249,26 @@ impl Ranges {
         }
     }
 
-    /// Writes the row of a range that can no longer change, and of every range around it of which that becomes
-    /// true by it.
+    /// Notes a range for which nothing is awaited; its row is written some rounds later if that is still so.
     fn settle(&mut self, range: RangeId) {
-        let mut next = Some(range);
-        while let Some(range) = next.take() {
-            if self.states.get(&range).is_some_and(State::is_settled) {
-                next = self.write(range, None);
+        if let Some(state) = self.states.get_mut(&range) {
+            if !state.settling && state.is_settled() {
+                state.settling = true;
+                self.settling[0].push(range);
+            }
+        }
+    }
+
+    /// Begins a round: writes the rows that have been settled for long enough.
+    pub fn advance(&mut self) {
+        self.settling.rotate_right(1);
+        for range in std::mem::take(&mut self.settling[0]) {
+            let Some(state) = self.states.get_mut(&range) else { continue };
+            state.settling = false;
+            if state.is_settled() {
+                if let Some(parent) = self.write(range, None) {
+                    self.settle(parent);
+                }
             }
         }
     }

@@ -37,6 +37,8 @@ struct Set {
     /// Launches in this set whose record has not come.
     pending: u32,
     rows_written: bool,
+    /// Every launch in this set has been told of.
+    retired: bool,
 }
 
 #[derive(Debug)]
@@ -48,6 +50,9 @@ pub(super) struct Sets {
     waiting: BTreeMap<ProcessEpoch, Change>,
     sets: FxHashMap<ProcessEpoch, Set>,
     order: VecDeque<ProcessEpoch>,
+    /// Sets that are no longer current, with the round in which that was told.
+    past: VecDeque<(u64, ProcessEpoch)>,
+    round: u64,
     /// Launches that named a set which is not known yet.
     early: FxHashMap<ProcessEpoch, u32>,
     holds: Vec<Hold>,
@@ -63,6 +68,8 @@ impl Sets {
             waiting: BTreeMap::new(),
             sets: FxHashMap::default(),
             order: VecDeque::new(),
+            past: VecDeque::new(),
+            round: 0,
             early: FxHashMap::default(),
             holds: Vec::new(),
             rows: Vec::new(),
@@ -72,12 +79,9 @@ impl Sets {
         sets
     }
 
-    /// The set's name as a launch has it; none for the set that is known to be empty.
-    pub fn named(&self, epoch: ProcessEpoch) -> Option<ProcessEpoch> {
-        match self.sets.get(&epoch) {
-            Some(set) => (!set.members.is_empty()).then_some(epoch),
-            None => (epoch > self.base).then_some(epoch),
-        }
+    /// Whether a launch with this number belongs to a set: false if that is known to be empty.
+    pub fn may_have_members(&self, epoch: ProcessEpoch) -> bool {
+        self.sets.get(&epoch).map_or(epoch > self.base, |set| !set.members.is_empty())
     }
 
     pub fn members(&self, epoch: ProcessEpoch) -> &[RangeId] {
@@ -90,7 +94,25 @@ impl Sets {
             set.pending += 1;
             write_rows(epoch, set, &mut self.rows);
         } else if epoch > self.current {
+            if self.early.len() >= MAX_SETS {
+                self.early.clear(); // only a damaged recording names so many sets that never come to be
+            }
             *self.early.entry(epoch).or_insert(0) += 1;
+        }
+    }
+
+    /// Begins a round (see [`Attributor::advance`](super::Attributor::advance)).
+    pub fn advance(&mut self) {
+        self.round += 1;
+        while let Some((round, epoch)) = self.past.front().copied() {
+            if round + super::SETTLING_ROUNDS > self.round {
+                break;
+            }
+            self.past.pop_front();
+            if let Some(set) = self.sets.get_mut(&epoch) {
+                set.retired = true;
+            }
+            self.drop_if_done(epoch);
         }
     }
 
@@ -144,14 +166,14 @@ impl Sets {
             self.holds.push(Hold::Release(range)); // the hold of the range's being open
         }
         let pending = self.early.remove(&epoch).unwrap_or(0);
-        let mut set = Set { members: members.into(), pending, rows_written: false };
+        let mut set = Set { members: members.into(), pending, rows_written: false, retired: false };
         if pending > 0 {
             write_rows(epoch, &mut set, &mut self.rows);
         }
         self.sets.insert(epoch, set);
         self.order.push_back(epoch);
         let before = std::mem::replace(&mut self.current, epoch);
-        self.drop_if_done(before);
+        self.past.push_back((self.round, before));
         while self.order.len() > MAX_SETS {
             let Some(oldest) = self.order.pop_front() else { break };
             self.drop_set(oldest);
@@ -159,7 +181,7 @@ impl Sets {
     }
 
     fn drop_if_done(&mut self, epoch: ProcessEpoch) {
-        if epoch != self.current && self.sets.get(&epoch).is_some_and(|set| set.pending == 0) {
+        if self.sets.get(&epoch).is_some_and(|set| set.retired && set.pending == 0) {
             self.drop_set(epoch);
         }
     }

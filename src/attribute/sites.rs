@@ -27,6 +27,8 @@ pub(super) struct Site {
     pub graph: bool,
     /// A record of this call has come.
     pub seen: bool,
+    /// Process-wide ranges were open, as far as was known when the first record came.
+    pub in_set: bool,
 }
 
 impl Site {
@@ -132,6 +134,7 @@ mod tests {
             many: false,
             graph: false,
             seen,
+            in_set: false,
         }
     }
 

@@ -70,7 +70,8 @@ fn a_damaged_byte_is_noticed() {
         let mut bytes = bytes.clone();
         bytes[position] ^= 0x10;
         let (read, failed) = read(&bytes);
-        assert!(failed, "byte {position} was changed and nobody noticed");
+        // zstd's frame header has a bit without a meaning: changing it changes nothing.
+        assert!(failed || read == whole, "byte {position} was changed and nobody noticed");
         assert_eq!(read, whole[..read.len()]);
     }
 }

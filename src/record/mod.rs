@@ -5,6 +5,8 @@
 //! and no pointer is followed: a name is a number here, resolved by whoever knows what it meant.
 
 mod kinds;
+#[cfg(test)]
+pub(crate) mod synthetic;
 mod view;
 
 pub(crate) use kinds::{
@@ -367,3 +369,6 @@ fn memory(view: View<'_>) -> Option<Memory> {
         asynchronous: view.u32(at::IS_ASYNC)? != 0,
     })
 }
+
+#[cfg(test)]
+mod tests;

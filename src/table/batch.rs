@@ -4,6 +4,7 @@ use arrow_schema::Field;
 use parquet::errors::Result;
 
 use super::column::Column;
+use super::encode::chunk::Chunk;
 use super::schema::Table;
 
 /// The rows of one table that are not written yet.
@@ -31,11 +32,11 @@ pub(super) trait Batch: Default {
 
 /// A column that can be written without knowing what a row gives for it.
 pub(super) trait Drain {
-    fn drain(&mut self, chunk: &mut super::encode::chunk::Chunk);
+    fn drain(&mut self, chunk: &mut Chunk);
 }
 
 impl<C: Column> Drain for C {
-    fn drain(&mut self, chunk: &mut super::encode::chunk::Chunk) {
+    fn drain(&mut self, chunk: &mut Chunk) {
         Column::drain(self, chunk);
     }
 }

@@ -86,7 +86,6 @@ macro_rules! int {
 }
 
 int! {
-    u8, UInt8 in i32, u32::MAX as u64, int32;
     u16, UInt16 in i32, u32::MAX as u64, int32;
     u32, UInt32 in i32, u32::MAX as u64, int32;
     i64, Int64 in i64, u64::MAX, int64;

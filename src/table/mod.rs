@@ -1,6 +1,6 @@
 //! Arrow schemas, batches, Parquet parts, and the reader.
 //!
-//! Rows are pushed into columns ([`batch`], [`column`]), columns are encoded into row groups ([`encode`]), row
+//! Rows are pushed into columns ([`batch`], [`mod@column`]), columns are encoded into row groups ([`encode`]), row
 //! groups go into parts, and parts into a dataset ([`writer`]).
 
 mod batch;

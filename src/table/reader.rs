@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 
 use arrow_array::{Array, RecordBatch, StringArray};
@@ -105,17 +106,21 @@ impl Dataset {
         self.batches(table).collect()
     }
 
-    /// The rows of a table, batch by batch.
+    /// The rows of a table, batch by batch. An error ends its part.
     pub fn batches(&self, table: Table) -> impl Iterator<Item = Result<RecordBatch>> {
         self.parts(table).iter().flat_map(|part| {
-            let (batches, failed) = match read_part(part) {
-                Ok(batches) => (Some(batches), None),
-                Err(error) => (None, Some(Err(error))),
-            };
-            let batches = batches.into_iter().flatten();
-            failed
-                .into_iter()
-                .chain(batches.map(|batch| batch.map_err(|error| unreadable(&part.path, error))))
+            let file = open(&part.path);
+            let mut reader = Some(file.and_then(|file| guarded(&part.path, || read_part(file, part))));
+            std::iter::from_fn(move || match reader.take()? {
+                Ok(mut batches) => {
+                    let batch = guarded(&part.path, || Ok(batches.next().transpose()?)).transpose()?;
+                    if batch.is_ok() {
+                        reader = Some(Ok(batches));
+                    }
+                    Some(batch)
+                }
+                Err(error) => Some(Err(error)),
+            })
         })
     }
 
@@ -142,11 +147,27 @@ impl Dataset {
 }
 
 fn open_part(path: PathBuf, table: Table) -> Result<Part> {
-    let file = File::open(&path).map_err(|error| Error::io("cannot open", &path, error))?;
-    let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new())
-        .map_err(|error| unreadable(&path, error))?;
+    let file = open(&path)?;
+    let metadata = guarded(&path, || ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()))?;
     check(&path, table, &metadata)?;
     Ok(Part { path, metadata })
+}
+
+fn open(path: &Path) -> Result<File> {
+    File::open(path).map_err(|error| Error::io("cannot open", path, error))
+}
+
+/// Reads something of a file. The `parquet` crate panics on some damaged footers (pages have checksums), which
+/// must not end the program that looks at them.
+fn guarded<T>(path: &Path, read: impl FnOnce() -> Result<T, ParquetError>) -> Result<T> {
+    // Nothing that the closure leaves half done is used again: its reader is dropped.
+    std::panic::catch_unwind(AssertUnwindSafe(read))
+        .unwrap_or_else(|_| Err(ParquetError::General("the reader panicked".into())))
+        .map_err(|error| {
+            Error::new(ErrorKind::Format, format!("cannot read {}", path.display()))
+                .with_source(error)
+                .with_hint("the file is damaged or was cut short")
+        })
 }
 
 /// Refuses what this crate did not write, and what it cannot know yet.
@@ -179,16 +200,8 @@ fn check(path: &Path, table: Table, metadata: &ArrowReaderMetadata) -> Result<()
     if same { Ok(()) } else { Err(refuse("its columns are not those of its schema version".into())) }
 }
 
-fn read_part(part: &Part) -> Result<ParquetRecordBatchReader> {
-    let file = File::open(&part.path).map_err(|error| Error::io("cannot open", &part.path, error))?;
+fn read_part(file: File, part: &Part) -> Result<ParquetRecordBatchReader, ParquetError> {
     ParquetRecordBatchReaderBuilder::new_with_metadata(file, part.metadata.clone())
         .with_batch_size(READ_BATCH_ROWS)
         .build()
-        .map_err(|error| unreadable(&part.path, error))
-}
-
-fn unreadable(path: &Path, error: impl Into<ParquetError>) -> Error {
-    Error::new(ErrorKind::Format, format!("cannot read {}", path.display()))
-        .with_source(error.into())
-        .with_hint("the file is damaged or was cut short")
 }

@@ -88,7 +88,7 @@ impl<B: Batch> TableWriter<B> {
         if rows.is_multiple_of(ROWS_PER_TEXT_CHECK) && self.batch.text_bytes() >= ROW_GROUP_TEXT_BYTES {
             return true;
         }
-        let room = shared.max_rows_per_part - self.part.as_ref().map_or(0, Part::rows);
+        let room = shared.max_rows_per_part.saturating_sub(self.part.as_ref().map_or(0, Part::rows));
         rows >= ROW_GROUP_ROWS || rows as u64 >= room
     }
 

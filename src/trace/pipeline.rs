@@ -141,7 +141,6 @@ impl<S: TableSink> Pipeline<S> {
                 Err(_) => self.losses.add(Cause::EventsMalformed, 1),
             }
         }
-        self.write_settled();
     }
 
     fn event(&mut self, thread: ThreadId, event: Event<'_>) {
@@ -259,6 +258,13 @@ impl<S: TableSink> Pipeline<S> {
             self.tally.records += 1;
             self.record(record, buffer.received, meanings);
         }
+        self.settle();
+    }
+
+    /// Writes the rows of ranges that can no longer change. Called after each buffer, before which the events of all
+    /// threads were taken.
+    pub fn settle(&mut self) {
+        self.attributor.advance();
         self.write_settled();
     }
 

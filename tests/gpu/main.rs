@@ -13,6 +13,8 @@
 mod frame;
 mod graphs;
 mod launches;
+#[cfg(feature = "nvtx")]
+mod nvtx_ranges;
 mod ranges;
 mod session;
 mod sessions;

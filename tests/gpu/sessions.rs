@@ -54,10 +54,19 @@ fn a_session_started_before_the_driver_is_initialised_records_everything() -> Ou
         }
         gpu.synchronize()?;
         let trace = Trace::of(profiler.finish()?, place)?;
-        trace.assert_nothing_lost();
         assert_eq!(trace.launches_in("early").count(), 1_000);
         assert_eq!(trace.launches().count(), 1_000);
-        trace.assert_attributed();
+        for row in trace.launches() {
+            assert!(row.flag("valid") && row.text("attribution") == Some("range"));
+        }
+        // The driver may copy or fill on its own while it creates a context or loads a module.
+        let own =
+            trace.transfers.rows().filter(|row| row.text("attribution") == Some("launch_not_seen")).count();
+        println!("{own} copies and fills of the driver itself");
+        for loss in trace.profile.losses().iter().filter(|loss| loss.count > 0) {
+            assert!(loss.cause == "launch_not_seen", "{} × {}", loss.count, loss.cause);
+            assert_eq!(loss.count, own as u64);
+        }
         Ok(())
     })
 }

@@ -30,6 +30,12 @@ fn overwriting() -> WriterOptions {
     WriterOptions { overwrite: true, ..WriterOptions::default() }
 }
 
+/// The worker owns the writer and may be moved to any thread.
+const _: fn() = || {
+    fn is_send<T: Send>() {}
+    is_send::<DatasetWriter>();
+};
+
 #[test]
 fn an_empty_run_leaves_the_tables_that_queries_expect() -> TestResult {
     let folder = tempfile::tempdir()?;
@@ -248,6 +254,29 @@ fn a_damaged_dataset_is_refused_with_the_file_named() -> TestResult {
     fs::write(part(0), &first)?;
     fs::remove_file(part(1))?;
     refused("launches-00001.parquet", "is missing");
+    Ok(())
+}
+
+#[test]
+fn damaged_bytes_give_errors_or_other_values_and_never_a_panic() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    write(folder.path(), WriterOptions::default(), |writer| {
+        (0..200).for_each(|i| writer.launch(&launch(i)))
+    })?;
+    let part = folder.path().join("launches-00000.parquet");
+    let whole = fs::read(&part)?;
+    let mut refused = 0;
+    for at in (0..whole.len()).step_by(17) {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 0x55;
+        fs::write(&part, &damaged)?;
+        let read = Dataset::open(folder.path()).and_then(|dataset| dataset.read(Table::Launches));
+        if let Err(error) = read {
+            assert!(error.to_string().contains("launches-00000.parquet"), "{at}: {error}");
+            refused += 1;
+        }
+    }
+    assert!(refused > 0);
     Ok(())
 }
 

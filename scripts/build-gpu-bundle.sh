@@ -1,0 +1,39 @@
+#!/bin/sh
+# Builds the GPU tests, the examples and the benches, and collects them, stripped, in carry/bin, from where
+# scripts/gpu.sh runs them on a machine that has a GPU but no Rust.
+#
+#   scripts/build-gpu-bundle.sh                    # without NVTX
+#   scripts/build-gpu-bundle.sh --features nvtx    # with the example of NVTX ranges; needs libclang
+#
+#   PACK=1 scripts/build-gpu-bundle.sh             # as carry/bin.tar.gz, less than half as large
+#
+# Other arguments go to cargo too. CUPTI libraries to try each in turn belong in carry/cupti (one file or folder each).
+set -eu
+cd "$(dirname "$0")/.."
+bin=carry/bin
+limit_mib=64
+
+mkdir -p "$bin"
+rm -f "$bin"/* "$bin.tar.gz"
+json=$(mktemp)
+trap 'rm -f "$json"' EXIT
+cargo build --release --test gpu --bench launch_cost --examples --message-format=json-render-diagnostics "$@" > "$json"
+
+# One line a built target; those that can be run name their file. Tests and benches have a hash in the name.
+sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' "$json" | sort -u | while read -r file; do
+    name=$(basename "$file" | sed 's/-[0-9a-f]\{16\}$//')
+    # A package's own binaries come along with its tests.
+    case "$file" in */deps/*|*/examples/*) ;; *) continue ;; esac
+    strip -o "$bin/$name" "$file"
+done
+
+echo
+ls -l "$bin" | awk 'NR > 1 { printf "%8.1f MiB  %s\n", $5 / 1048576, $NF }'
+if [ -n "${PACK:-}" ]; then
+    tar -C "$bin" -czf "$bin.tar.gz" .
+    rm -r "$bin"
+    ls -l "$bin.tar.gz" | awk '{ printf "%8.1f MiB  %s\n", $5 / 1048576, $NF }'
+fi
+total=$(du -sm carry | cut -f1)
+echo "carry/ has $total MiB of at most $limit_mib"
+[ "$total" -le "$limit_mib" ] || { echo "that is too much" >&2; exit 1; }

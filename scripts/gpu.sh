@@ -1,0 +1,180 @@
+#!/bin/bash
+# Runs the prebuilt GPU tests, examples and benches on a machine with a GPU; Rust is not needed.
+# scripts/build-gpu-bundle.sh makes the binaries.
+#
+#   scripts/gpu.sh                              # everything
+#   scripts/gpu.sh tests examples               # some sections: facts, tests, matrix, examples, bench
+#
+# Environment (all optional):
+#   BIN                binaries (default ./carry/bin, or what ./carry/bin.tar.gz holds)
+#   CUPTI              folder of CUPTI libraries; `matrix` runs tests with each (default ./carry/cupti)
+#   CUPROF_CUPTI_PATH  the CUPTI library for all other sections (default: searched for)
+#   OUT                where results go (default ./gpu-out): 8 files
+#   TESTS              test names to run, by part (default: all)
+#   MATRIX_TESTS       the same for each library of the matrix
+#   BENCH_ARGS         arguments of the bench (default: --all)
+#   LIMIT_TESTS, LIMIT_MATRIX (each library), LIMIT_EXAMPLES (each), LIMIT_BENCH   seconds
+#
+# Settings of the GPU (clocks, power, MIG, persistence) are only read. A failure does not stop what follows; the table
+# at the end has them all, and the exit status is 1 if there was one.
+set -u
+here=$(cd "$(dirname "$0")/.." && pwd)
+BIN=${BIN:-$here/carry/bin}
+CUPTI=${CUPTI:-$here/carry/cupti}
+OUT=${OUT:-gpu-out}
+TESTS=${TESTS:-}
+MATRIX_TESTS=${MATRIX_TESTS:-launches:: graphs:: ranges:: sessions::the_library sessions::twenty}
+BENCH_ARGS=${BENCH_ARGS:---all}
+LIMIT_TESTS=${LIMIT_TESTS:-240}
+LIMIT_MATRIX=${LIMIT_MATRIX:-120}
+LIMIT_EXAMPLES=${LIMIT_EXAMPLES:-60}
+LIMIT_BENCH=${LIMIT_BENCH:-420}
+
+mkdir -p "$OUT"
+OUT=$(cd "$OUT" && pwd)
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+if [ ! -d "$BIN" ] && [ -f "$BIN.tar.gz" ]; then
+    mkdir "$scratch/bin" && tar -C "$scratch/bin" -xzf "$BIN.tar.gz" && BIN=$scratch/bin
+fi
+table=()
+status=0
+
+# note SECTION RESULT SECONDS REMARK
+note() {
+    table+=("$(printf '%-28s %-9s %5ss  %s' "$1" "$2" "$3" "$4")")
+    case "$2" in ok|skipped) ;; *) status=1 ;; esac
+}
+
+# limited NAME SECONDS FILE COMMAND…: runs the command with its output to the screen and appended to the file.
+limited() {
+    local name=$1 limit=$2 file=$3 started=$SECONDS code
+    shift 3
+    { echo; echo "== $name: $*"; } >> "$file"
+    timeout -k 10 "$limit" "$@" > "$scratch/output" 2>&1
+    code=$?
+    elapsed=$((SECONDS - started))
+    cat "$scratch/output" >> "$file"
+    case $code in
+        0) result=ok ;;
+        124|137) result=timeout ;;
+        *) result="exit $code" ;;
+    esac
+}
+
+# Counts of the test harness, and of tests that found nothing to run on.
+counts() {
+    local line skipped
+    line=$(grep -h '^test result:' "$scratch/output" | tail -1 | sed 's/^test result: [A-Za-z]*\. //; s/; 0 ignored.*//')
+    skipped=$(grep -c 'skipped:' "$scratch/output")
+    echo "${line:-no result}$([ "$skipped" -gt 0 ] && echo ", of which $skipped skipped")"
+}
+
+run_tests() { # NAME LIMIT FILE FILTERS…
+    local name=$1 limit=$2 file=$3
+    shift 3
+    limited "$name" "$limit" "$file" "$BIN/gpu" --test-threads=1 --nocapture "$@"
+    note "$name" "$result" "$elapsed" "$(counts)"
+    if [ "$result" != ok ]; then
+        grep -h -A12 'panicked at\|^Error' "$scratch/output" | head -60
+    fi
+}
+
+facts() {
+    local file="$OUT/facts.txt"
+    {
+        date -u
+        uname -a
+        echo "$(nproc) CPUs: $(grep -m1 'model name' /proc/cpuinfo | cut -d: -f2)"
+        free -g | sed -n 2p
+        cat /proc/driver/nvidia/version 2> /dev/null
+        nvidia-smi --query-gpu=name,uuid,driver_version,memory.total,compute_mode,mig.mode.current,persistence_mode,clocks.current.sm,clocks.max.sm,clocks.current.memory,temperature.gpu,power.draw --format=csv
+        nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv
+        grep -i RmProfilingAdminOnly /proc/driver/nvidia/params 2> /dev/null
+        echo "libcuda: $(ldconfig -p | grep -m1 'libcuda\.so\.1 ')"
+        echo "libcudart: $(ldconfig -p | grep -m1 'libcudart\.so')"
+        echo "libcupti:"
+        { ldconfig -p | sed -n 's/.*=> \(.*libcupti\.so.*\)/\1/p'
+          find /usr/local/cuda*/extras/CUPTI /usr/local/cuda*/targets /opt -maxdepth 4 -name 'libcupti.so*' 2> /dev/null
+          timeout 20 find / -xdev -path '*nvidia*' -name 'libcupti.so*' 2> /dev/null
+          ls -d "$CUPTI"/* 2> /dev/null; } | sort -u | sed 's/^/  /'
+        env | grep -E '^(CUDA|NVTX|NSYS|NV_|CUPROF)' | sed 's/^/  /'
+    } > "$file" 2>&1
+    cat "$file"
+    note facts ok 0 "$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2> /dev/null | head -1)"
+}
+
+tests() {
+    : > "$OUT/tests.txt"
+    # Splitting is meant: several parts of names.
+    # shellcheck disable=SC2086
+    run_tests tests "$LIMIT_TESTS" "$OUT/tests.txt" $TESTS
+}
+
+matrix() {
+    : > "$OUT/matrix.txt"
+    local library found=no
+    for library in "$CUPTI"/*; do
+        [ -e "$library" ] || continue
+        found=yes
+        # shellcheck disable=SC2086
+        CUPROF_CUPTI_PATH=$library run_tests "matrix $(basename "$library")" "$LIMIT_MATRIX" "$OUT/matrix.txt" $MATRIX_TESTS
+    done
+    [ $found = yes ] || note matrix skipped 0 "no library in $CUPTI"
+}
+
+examples() {
+    local file="$OUT/examples.txt" records="$scratch/recordings" name recording
+    : > "$file"
+    mkdir -p "$records"
+    for name in quickstart graphs threads nvtx_ranges; do
+        [ -x "$BIN/$name" ] || { note "example $name" skipped 0 "not built"; continue; }
+        case $name in
+            graphs) recording=graph ;;
+            nvtx_ranges) recording=nvtx ;;
+            *) recording=$name ;;
+        esac
+        limited "example $name" "$LIMIT_EXAMPLES" "$file" \
+            "$BIN/$name" --output "$scratch/$name.cuprof" --record "$records/$recording.cuprofrec"
+        note "example $name" "$result" "$elapsed" "$(head -1 "$scratch/output")"
+        cat "$scratch/output"
+    done
+    if [ -x "$BIN/read_parquet" ]; then
+        limited "example read_parquet" "$LIMIT_EXAMPLES" "$file" "$BIN/read_parquet" "$scratch/quickstart.cuprof"
+        note "example read_parquet" "$result" "$elapsed" ""
+        cat "$scratch/output"
+    fi
+    ls -l "$records"
+    tar -C "$records" -czf "$OUT/recordings.tar.gz" .
+}
+
+bench() {
+    : > "$OUT/bench.md"
+    # shellcheck disable=SC2086
+    limited bench "$LIMIT_BENCH" "$OUT/bench.md" "$BIN/launch_cost" $BENCH_ARGS --json "$OUT/bench.json"
+    cat "$scratch/output"
+    note bench "$result" "$elapsed" \
+        "$(grep -c '\*\*met\*\*' "$scratch/output") targets met, $(grep -c '\*\*not met\*\*' "$scratch/output") not met"
+}
+
+# A test that finds no GPU fails on a machine that has one.
+if nvidia-smi -L > /dev/null 2>&1; then export CUPROF_REQUIRE_GPU=1; fi
+export RUST_BACKTRACE=${RUST_BACKTRACE:-1}
+cd "$here" || exit 1
+
+[ $# -gt 0 ] || set -- facts tests matrix examples bench
+for section; do
+    echo
+    echo "######## $section"
+    case $section in
+        facts|tests|matrix|examples|bench) "$section" ;;
+        *) echo "there is no section $section"; note "$section" unknown 0 "" ;;
+    esac
+done
+
+{
+    echo
+    echo "######## results"
+    printf '%s\n' "${table[@]}"
+} | tee "$OUT/results.txt"
+exit $status
