@@ -270,9 +270,9 @@ fn wrong_uses(source: &Source) -> Vec<String> {
             wrong.push(format!("{path}:{line}: {room} (floor {own}) uses {used}, {reason}"));
         }
     }
-    let climbs = source.climbs().map(|at| {
-        format!("{}:{}: `super` leaves the room: write `crate::`", source.path, source.line(at))
-    });
+    let climbs = source
+        .climbs()
+        .map(|at| format!("{}:{}: `super` leaves the room: write `crate::`", source.path, source.line(at)));
     wrong.extend(climbs.filter(|_| room != "lib"));
     wrong
 }
@@ -311,7 +311,8 @@ fn unsafe_code_stands_only_where_c_is_spoken() -> Outcome {
         }
     }
     for place in UNSAFE {
-        let needed = sources.iter().any(|source| source.path.starts_with(place) && has_unsafe(source).is_some());
+        let needed =
+            sources.iter().any(|source| source.path.starts_with(place) && has_unsafe(source).is_some());
         assert!(needed, "{place} needs no leave for unsafe code any more");
     }
     Ok(())
