@@ -44,7 +44,7 @@
 //! | feature | what it adds | what it needs |
 //! |---|---|---|
 //! | `nvtx` | [`range!`] is also emitted as an NVTX range, so that Nsight tools see it; the `nvtx` crate itself | libclang |
-//! | `tracing` | [`tracing::Layer`](crate::tracing): spans are ranges | |
+//! | `tracing` | `cuprof::tracing::Layer`: spans are ranges | |
 //! | `bindgen` | regenerates the bindings and compares them; for work on this crate | libclang, CUDA's headers |
 //!
 //! # Failure modes

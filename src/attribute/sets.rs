@@ -205,6 +205,7 @@ impl Sets {
         self.events_lost
     }
 
+    #[cfg(test)]
     pub fn len(&self) -> usize {
         self.sets.len() + self.waiting.len() + self.early.len()
     }
