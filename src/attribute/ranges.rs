@@ -351,7 +351,6 @@ impl Ranges {
         self.begin_lost
     }
 
-    #[cfg(test)]
     pub fn len(&self) -> usize {
         self.states.len()
     }

@@ -116,7 +116,6 @@ impl Sites {
         self.by_correlation.values().filter(|site| !site.seen).count() as u64
     }
 
-    #[cfg(test)]
     pub fn len(&self) -> usize {
         self.by_correlation.len()
     }

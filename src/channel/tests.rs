@@ -6,10 +6,10 @@ use std::sync::{Arc, Barrier, Mutex, MutexGuard, PoisonError};
 use proptest::prelude::*;
 
 use super::event::{Arg, ArgValue, Args, Event, Named, Payload, RangeKind};
-use super::registry::{DEFAULT_RING_BYTES, ThreadMeta};
+use super::registry::DEFAULT_RING_BYTES;
 use super::ring::{MAX_EVENT_BYTES, Pushed, Ring};
 use super::wire::{append, decode};
-use super::{Session, begin_session, drain, dropped, end_session, log, memory_bytes};
+use super::{Session, ThreadMeta, begin_session, drain, dropped, end_session, log, memory_bytes};
 use crate::units::{CorrelationId, Nanos, ProcessEpoch, RangeId};
 
 /// A session that a test has for itself: tests that log wait for one another here.
