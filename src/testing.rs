@@ -3,6 +3,7 @@
 use std::ffi::CStr;
 
 use crate::channel::{self, Event, Named, decode};
+use crate::losses::Cause;
 use crate::range;
 use crate::units::CorrelationId;
 
@@ -57,6 +58,12 @@ pub fn drain() -> Vec<Seen> {
         seen.extend(decode(run).map(|event| event.map_or_else(|_| damaged(), |event| see(&event))))
     });
     seen
+}
+
+/// Every cause of loss: its name, and what it means.
+#[must_use]
+pub fn causes() -> Vec<(&'static str, &'static str)> {
+    Cause::ALL.iter().map(|cause| (cause.name(), cause.meaning())).collect()
 }
 
 /// Events lost so far.

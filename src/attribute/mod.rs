@@ -17,7 +17,7 @@ use sets::Sets;
 use sites::{Found, Site, Sites};
 
 use crate::channel::RangeKind;
-use crate::table::rows::{Attribution, RangeRow, RangeSetRow};
+use crate::table::rows::{Attribution, RangeSetRow};
 use crate::units::{CorrelationId, Nanos, ProcessEpoch, RangeId, ThreadId};
 
 /// Rounds for which a row is kept back after nothing is awaited for it. Threads are asked for their events one after

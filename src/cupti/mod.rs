@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 use cupti_sys::bindings as c;
 use cupti_sys::{LibraryVersion, Symbols};
 
-pub(crate) use callbacks::{Faults, begin_session, end_session, faults, seen_nothing};
+pub(crate) use callbacks::{begin_session, end_session, faults, seen_nothing};
 pub(crate) use contexts::CONTEXTS;
 
 use crate::buffer::Filled;

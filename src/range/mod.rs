@@ -89,6 +89,7 @@ fn begin_own(session: Session, description: &Description<'_>) -> Option<guard::I
 }
 
 /// Begins a range that is on no thread's stack, and logs it.
+#[cfg(feature = "tracing")]
 #[inline]
 fn begin_detached(
     session: Session,

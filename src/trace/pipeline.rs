@@ -3,14 +3,14 @@
 //! The pipeline is pure apart from the sink that it writes rows to. It is fed in any order with events and
 //! buffers, and ends with [`Pipeline::finish`].
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use cupti_sys::{LibraryVersion, kind};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::texts::{args_json, payload_text};
 use crate::attribute::{Attributor, Begin, Launch, Link, Origin, Settled, Totals};
-use crate::channel::{self, ArgValue, Args, Event, Named, Payload, RangeKind};
+use crate::channel::{self, Event, Named, RangeKind};
 use crate::cupti::calls::{Leads, LeadsTable};
 use crate::losses::{Cause, Losses};
 use crate::names::{KernelNames, StringPool};
@@ -126,10 +126,10 @@ impl<S: TableSink> Pipeline<S> {
 
     /// A thread that events come from; its name is told once.
     pub fn thread(&mut self, thread: ThreadId, name: Option<&str>) {
-        if self.threads.insert(thread) {
-            if let Some(name) = name {
-                self.fact(&format!("thread.{}.name", thread.0), name);
-            }
+        if self.threads.insert(thread)
+            && let Some(name) = name
+        {
+            self.fact(&format!("thread.{}.name", thread.0), name);
         }
     }
 
@@ -465,10 +465,10 @@ impl<S: TableSink> Pipeline<S> {
     /// A pointer can be used again for another name (a module was unloaded), so the text is compared each time.
     fn kernel_name(&mut self, pointer: u64, meanings: &impl Meanings) -> Arc<KernelName> {
         let bytes = meanings.string(pointer).unwrap_or(b"(unknown)");
-        if let Some(name) = self.kernels_by_pointer.get(&pointer) {
-            if name.mangled.as_bytes() == bytes {
-                return Arc::clone(name);
-            }
+        if let Some(name) = self.kernels_by_pointer.get(&pointer)
+            && name.mangled.as_bytes() == bytes
+        {
+            return Arc::clone(name);
         }
         let name = self.kernel_names.intern(bytes);
         if self.kernels_by_pointer.len() >= MAX_NAME_POINTERS {
@@ -555,61 +555,6 @@ pub(crate) struct Finished<S> {
 /// A stamp as the tables have it; what does not fit is 0, and its row is flagged.
 fn stamp(stamp: u64) -> i64 {
     i64::try_from(stamp).unwrap_or(0)
-}
-
-fn payload_text(payload: Payload) -> Option<String> {
-    match payload {
-        Payload::None => None,
-        Payload::U64(value) => Some(value.to_string()),
-        Payload::I64(value) => Some(value.to_string()),
-        Payload::F64(value) => Some(value.to_string()),
-    }
-}
-
-/// Typed arguments as a JSON object; none without arguments.
-fn args_json(args: &Args<'_>) -> Option<String> {
-    if args.is_empty() {
-        return None;
-    }
-    let mut json = String::from("{");
-    for arg in args.iter() {
-        if json.len() > 1 {
-            json.push(',');
-        }
-        push_json_text(&mut json, arg.key);
-        json.push(':');
-        // Writing to a String cannot fail.
-        let _ok = match arg.value {
-            ArgValue::U64(value) => write!(json, "{value}"),
-            ArgValue::I64(value) => write!(json, "{value}"),
-            // JSON has no NaN and no infinity.
-            ArgValue::F64(value) if !value.is_finite() => write!(json, "\"{value}\""),
-            ArgValue::F64(value) => write!(json, "{value:?}"),
-            ArgValue::Bool(value) => write!(json, "{value}"),
-            ArgValue::Str(value) => {
-                push_json_text(&mut json, value);
-                Ok(())
-            }
-        };
-    }
-    json.push('}');
-    Some(json)
-}
-
-fn push_json_text(json: &mut String, text: &str) {
-    json.push('"');
-    for character in text.chars() {
-        match character {
-            '"' => json.push_str("\\\""),
-            '\\' => json.push_str("\\\\"),
-            '\n' => json.push_str("\\n"),
-            character if character < ' ' => {
-                let _ok = write!(json, "\\u{:04x}", u32::from(character));
-            }
-            character => json.push(character),
-        }
-    }
-    json.push('"');
 }
 
 /// The kinds of activity records that a session enables, beside what it was asked for.
