@@ -42,7 +42,7 @@ pub fn end_session() {
 /// Logs a launch as CUPTI's callback does.
 #[inline]
 pub fn launch(correlation: u32) {
-    range::log_launch(CorrelationId(correlation), 307);
+    range::log_launch(CorrelationId(correlation), 307, 0, || b"");
 }
 
 /// Empties the rings without looking.
@@ -129,6 +129,7 @@ fn see(event: &Event<'_>) -> Seen {
                 Named::Domain { domain } => (domain, 0),
                 Named::Category { domain, category } => (domain, category),
                 Named::Thread { tid } => (0, tid),
+                Named::Symbol { symbol } => (0, symbol.to_raw()),
             };
             Seen { what: "name", domain, category, name: text(name), ..Seen::default() }
         }

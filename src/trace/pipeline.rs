@@ -20,7 +20,7 @@ use crate::table::rows::{
     OverheadRow, RangeRow, SynchronizationRow, TransferRow,
 };
 use crate::table::writer::TableSink;
-use crate::units::{Nanos, ProcessEpoch, ThreadId};
+use crate::units::{Nanos, ProcessEpoch, SymbolId, ThreadId};
 
 /// What the numbers and pointers in a buffer meant in the recording process.
 pub(crate) trait Meanings {
@@ -76,6 +76,7 @@ pub(crate) struct Pipeline<S> {
     attributor: Attributor,
     kernel_names: KernelNames,
     kernels_by_pointer: FxHashMap<u64, Arc<KernelName>>,
+    kernels_by_symbol: FxHashMap<SymbolId, Arc<KernelName>>,
     strings: StringPool,
     domains: FxHashMap<u32, Arc<str>>,
     categories: FxHashMap<(u32, u32), Arc<str>>,
@@ -97,6 +98,7 @@ impl<S: TableSink> Pipeline<S> {
             attributor: Attributor::new(start.time, start.epoch),
             kernel_names: KernelNames::default(),
             kernels_by_pointer: FxHashMap::default(),
+            kernels_by_symbol: FxHashMap::default(),
             strings: StringPool::default(),
             domains: FxHashMap::default(),
             categories: FxHashMap::default(),
@@ -145,7 +147,7 @@ impl<S: TableSink> Pipeline<S> {
 
     fn event(&mut self, thread: ThreadId, event: Event<'_>) {
         match event {
-            Event::Launch { correlation, range, epoch, cbid, time } => {
+            Event::Launch { correlation, range, epoch, cbid, symbol, time } => {
                 let leads = self.leads.of(cbid);
                 let time = self.on_cupti_clock(time);
                 self.attributor.launch(Launch {
@@ -153,6 +155,7 @@ impl<S: TableSink> Pipeline<S> {
                     range,
                     epoch,
                     thread,
+                    symbol,
                     time,
                     many: leads != Leads::ToOne,
                     graph: leads == Leads::ToGraph,
@@ -222,6 +225,13 @@ impl<S: TableSink> Pipeline<S> {
     }
 
     fn name(&mut self, what: Named, name: &[u8]) {
+        if let Named::Symbol { symbol } = what {
+            if self.kernels_by_symbol.len() >= MAX_NAME_POINTERS {
+                self.kernels_by_symbol.clear();
+            }
+            self.kernels_by_symbol.insert(symbol, self.kernel_names.intern(name));
+            return;
+        }
         let name = self.text(name);
         match what {
             Named::Domain { domain } => {
@@ -231,6 +241,7 @@ impl<S: TableSink> Pipeline<S> {
                 self.categories.insert((domain, category), name);
             }
             Named::Thread { tid } => self.fact(&format!("thread.{tid}.name"), &name),
+            Named::Symbol { .. } => {} // above
         }
     }
 
@@ -281,7 +292,7 @@ impl<S: TableSink> Pipeline<S> {
                 self.attributor.account(&link, totals);
                 let row = LaunchRow {
                     work,
-                    kernel: self.kernel_name(kernel.name, meanings),
+                    kernel: self.kernel_name(link.symbol, kernel.name, meanings),
                     grid: kernel.grid,
                     block: kernel.block,
                     cluster: kernel.cluster,
@@ -462,8 +473,17 @@ impl<S: TableSink> Pipeline<S> {
         self.losses.add(cause, 1);
     }
 
-    /// A pointer can be used again for another name (a module was unloaded), so the text is compared each time.
-    fn kernel_name(&mut self, pointer: u64, meanings: &impl Meanings) -> Arc<KernelName> {
+    /// The name at the launch, or else (a graph) the one that the record points to. A pointer can be used again for
+    /// another name (a module was unloaded), so the text is compared each time.
+    fn kernel_name(
+        &mut self,
+        symbol: Option<SymbolId>,
+        pointer: u64,
+        meanings: &impl Meanings,
+    ) -> Arc<KernelName> {
+        if let Some(name) = symbol.and_then(|symbol| self.kernels_by_symbol.get(&symbol)) {
+            return Arc::clone(name);
+        }
         let bytes = meanings.string(pointer).unwrap_or(b"(unknown)");
         if let Some(name) = self.kernels_by_pointer.get(&pointer)
             && name.mangled.as_bytes() == bytes

@@ -100,6 +100,10 @@ impl Tracing {
                 c::CUpti_CallbackIdResource::CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING.0,
             ),
             (
+                c::CUpti_CallbackDomain::CUPTI_CB_DOMAIN_RESOURCE,
+                c::CUpti_CallbackIdResource::CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING.0,
+            ),
+            (
                 c::CUpti_CallbackDomain::CUPTI_CB_DOMAIN_STATE,
                 c::CUpti_CallbackIdState::CUPTI_CBID_STATE_FATAL_ERROR.0,
             ),
