@@ -6,6 +6,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::builder::Builder;
+use super::collector::Collector;
 use super::output::Output;
 use super::pipeline::{Pipeline, Start};
 use super::profile::{FinishError, Profile};
@@ -108,6 +109,8 @@ impl Profiler {
         // The thread waits for its work: there is none unless CUPTI and the outputs can be had.
         let (work, work_comes) = mpsc::channel::<Worker>();
         let (control, controls) = mpsc::channel();
+        let collector = Collector::start()?;
+        let collecting = collector.thread().clone();
         let worker = std::thread::Builder::new()
             .name("cuprof-worker".into())
             .spawn(move || work_comes.recv().ok().map(|worker| worker.run(&controls)))
@@ -116,12 +119,12 @@ impl Profiler {
             })?;
         let named = nvtx::known_names();
         cupti::begin_session();
-        channel::begin_session(worker.thread().clone());
+        channel::begin_session(collecting);
 
         let nvtx_injection = builder.nvtx_libraries.then(|| Injection::set(libraries.loaded.path()));
         // CUPTI first: where it refuses, no file has been touched, least of all one that was to be overwritten.
         let started = Tracing::start(libraries, &builder, nvtx_injection.as_ref())
-            .and_then(|tracing| Ok((prepare(&builder, &libraries, start, named)?, tracing)));
+            .and_then(|tracing| Ok((prepare(&builder, &libraries, start, named, collector)?, tracing)));
         match started {
             Ok((prepared, tracing)) => {
                 let _thread_waits = work.send(prepared);
@@ -267,7 +270,13 @@ impl Profile {
 }
 
 /// The worker's work: the outputs are made, and what is known at the start is in them.
-fn prepare(builder: &Builder, libraries: &Libraries, start: Start, named: Vec<u8>) -> Result<Worker> {
+fn prepare(
+    builder: &Builder,
+    libraries: &Libraries,
+    start: Start,
+    named: Vec<u8>,
+    collector: Collector,
+) -> Result<Worker> {
     let facts = facts(libraries, start.time);
     let recording =
         builder.recording.as_deref().map(|path| Writer::create(path, builder.overwrite)).transpose()?;
@@ -292,7 +301,7 @@ fn prepare(builder: &Builder, libraries: &Libraries, start: Start, named: Vec<u8
         }
         pipeline.fact(&key, &value);
     }
-    let mut worker = Worker::new(libraries.cupti, pipeline, recording);
+    let mut worker = Worker::new(libraries.cupti, collector, pipeline, recording);
     worker.compare_clocks();
     Ok(worker)
 }
