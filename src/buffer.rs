@@ -12,18 +12,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crossbeam_queue::ArrayQueue;
 
-/// Bytes of one block. Large enough that a request, which happens inside a launch, is rare (about every 4 000
+/// Bytes of one block. Large enough that a request, which happens inside a launch, is rare (about every 1 000
 /// kernels), small enough that a partly filled one per thread costs little.
-pub const BLOCK_BYTES: usize = 1 << 20;
+pub const BLOCK_BYTES: usize = 256 << 10;
 
 /// Blocks that exist before the first launch.
-pub const INITIAL_BLOCKS: usize = 16;
+pub const INITIAL_BLOCKS: usize = 64;
 
 /// Blocks that may exist: the memory bound of the pool is `MAX_BLOCKS * BLOCK_BYTES`, 256 MiB.
-pub const MAX_BLOCKS: usize = 256;
+pub const MAX_BLOCKS: usize = 1024;
 
 /// The worker adds blocks when fewer than this many are free.
-const LOW_WATER: usize = 8;
+const LOW_WATER: usize = 32;
 
 /// Alignment of a block: a page, more than the 8 bytes that CUPTI asks for.
 const ALIGN: usize = 4096;

@@ -112,13 +112,16 @@ impl Written {
     fn insert(&mut self, range: RangeId, path: Arc<str>) {
         self.paths.insert(range, path);
         self.order.push_back(range);
-        if self.order.len() > KEEP_WRITTEN {
-            if let Some(oldest) = self.order.pop_front() {
-                self.paths.remove(&oldest);
-            }
+        if self.order.len() > KEEP_WRITTEN
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.paths.remove(&oldest);
         }
     }
 }
+
+/// A parent's path, and that path with a name added.
+type Joined = (Arc<str>, Arc<str>);
 
 #[derive(Debug, Default)]
 pub(super) struct Ranges {
@@ -130,7 +133,7 @@ pub(super) struct Ranges {
     settled: Vec<Settled>,
     written: Written,
     /// Keyed by the parent path's address (the Arc is kept in the value) and the name.
-    paths: FxHashMap<(usize, Arc<str>), (Arc<str>, Arc<str>)>,
+    paths: FxHashMap<(usize, Arc<str>), Joined>,
     begin_lost: u64,
 }
 
@@ -251,11 +254,12 @@ impl Ranges {
 
     /// Notes a range for which nothing is awaited; its row is written some rounds later if that is still so.
     fn settle(&mut self, range: RangeId) {
-        if let Some(state) = self.states.get_mut(&range) {
-            if !state.settling && state.is_settled() {
-                state.settling = true;
-                self.settling[0].push(range);
-            }
+        if let Some(state) = self.states.get_mut(&range)
+            && !state.settling
+            && state.is_settled()
+        {
+            state.settling = true;
+            self.settling[0].push(range);
         }
     }
 
@@ -265,10 +269,10 @@ impl Ranges {
         for range in std::mem::take(&mut self.settling[0]) {
             let Some(state) = self.states.get_mut(&range) else { continue };
             state.settling = false;
-            if state.is_settled() {
-                if let Some(parent) = self.write(range, None) {
-                    self.settle(parent);
-                }
+            if state.is_settled()
+                && let Some(parent) = self.write(range, None)
+            {
+                self.settle(parent);
             }
         }
     }

@@ -9,7 +9,7 @@
 
 use super::event::{Arg, ArgValue, Args, Event, Named, Payload, RangeKind};
 use crate::error::{Error, ErrorKind, Result};
-use crate::units::{CorrelationId, Nanos, ProcessEpoch, RangeId};
+use crate::units::{CorrelationId, Nanos, ProcessEpoch, RangeId, SymbolId};
 
 pub(super) const WORD_BYTES: usize = size_of::<u64>();
 
@@ -148,16 +148,17 @@ fn head(event: &Event<'_>) -> (u8, u8) {
         Event::Name { what: Named::Domain { .. }, .. } => (kind::NAME, 1),
         Event::Name { what: Named::Category { .. }, .. } => (kind::NAME, 2),
         Event::Name { what: Named::Thread { .. }, .. } => (kind::NAME, 3),
+        Event::Name { what: Named::Symbol { .. }, .. } => (kind::NAME, 4),
     }
 }
 
 #[inline]
 fn body(event: &Event<'_>, sink: &mut impl Sink) {
     match event {
-        Event::Launch { correlation, range, epoch, cbid, time } => {
+        Event::Launch { correlation, range, epoch, cbid, symbol, time } => {
             sink.word(raw(*range));
             sink.pair(correlation.0, *cbid);
-            sink.pair(epoch.0, 0);
+            sink.pair(epoch.0, symbol.map_or(0, SymbolId::to_raw));
             sink.word(time.0.cast_unsigned());
         }
         Event::Begin {
@@ -207,6 +208,7 @@ fn body(event: &Event<'_>, sink: &mut impl Sink) {
                 Named::Domain { domain } => sink.pair(domain, 0),
                 Named::Category { domain, category } => sink.pair(domain, category),
                 Named::Thread { tid } => sink.pair(tid, 0),
+                Named::Symbol { symbol } => sink.pair(symbol.to_raw(), 0),
             }
             sink.pair(len32(name), 0);
             sink.bytes(name);
@@ -354,9 +356,15 @@ fn event<'a>(header: Header, mut fields: Fields<'a>) -> Option<Event<'a>> {
         kind::LAUNCH => {
             let range = RangeId::from_raw(f.word()?);
             let (correlation, cbid) = f.pair()?;
-            let (epoch, _) = f.pair()?;
-            let correlation = CorrelationId(correlation);
-            Event::Launch { correlation, range, epoch: ProcessEpoch(epoch), cbid, time: f.time()? }
+            let (epoch, symbol) = f.pair()?;
+            Event::Launch {
+                correlation: CorrelationId(correlation),
+                range,
+                epoch: ProcessEpoch(epoch),
+                cbid,
+                symbol: SymbolId::from_raw(symbol),
+                time: f.time()?,
+            }
         }
         kind::BEGIN => {
             let range = RangeId::from_raw(f.word()?)?;
@@ -407,6 +415,7 @@ fn event<'a>(header: Header, mut fields: Fields<'a>) -> Option<Event<'a>> {
                 1 => Named::Domain { domain: first },
                 2 => Named::Category { domain: first, category: second },
                 3 => Named::Thread { tid: first },
+                4 => Named::Symbol { symbol: SymbolId::from_raw(first)? },
                 _ => return None,
             };
             let (name_len, _) = f.pair()?;

@@ -3,6 +3,7 @@
 //! Each callback is one call through the guard, takes or pushes a block or logs one event, and never waits, logs, or
 //! calls CUDA or CUPTI. It allocates only where a buffer is asked for while all are in use.
 
+use std::ffi::CStr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -40,6 +41,8 @@ pub(crate) fn faults() -> Faults {
 pub(crate) fn begin_session() {
     PANICS.store(0, Ordering::Relaxed);
     FATAL_ERRORS.store(0, Ordering::Relaxed);
+    // A context that was destroyed between sessions went unnoticed.
+    CONTEXTS.clear();
     WORKER_LISTENS.store(true, Ordering::Relaxed);
 }
 
@@ -138,7 +141,12 @@ pub(super) unsafe extern "C" fn api(
 #[inline]
 fn driver_call(cbid: u32, data: &c::CUpti_CallbackData) {
     if data.callbackSite == c::CUpti_ApiCallbackSite::CUPTI_API_ENTER {
-        range::log_launch(CorrelationId(data.correlationId), cbid);
+        let name = || {
+            // SAFETY: in a launching call CUPTI passes the launched function's name, good during the callback; it is
+            // read only if the pointer is not null.
+            unsafe { CStr::from_ptr(data.symbolName) }.to_bytes()
+        };
+        range::log_launch(CorrelationId(data.correlationId), cbid, data.symbolName.addr(), name);
         if let Some(context) = NonNull::new(data.context) {
             CONTEXTS.note(Context(context.cast()));
         }
@@ -150,7 +158,11 @@ fn context_event(cbid: u32, context: c::CUcontext) {
     let context = Context(context.cast());
     match c::CUpti_CallbackIdResource(cbid) {
         c::CUpti_CallbackIdResource::CUPTI_CBID_RESOURCE_CONTEXT_CREATED => CONTEXTS.note(context),
-        c::CUpti_CallbackIdResource::CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING => CONTEXTS.forget(context),
+        c::CUpti_CallbackIdResource::CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING => {
+            range::forget_symbols();
+            CONTEXTS.forget(context);
+        }
+        c::CUpti_CallbackIdResource::CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING => range::forget_symbols(),
         _ => {}
     }
 }

@@ -55,7 +55,7 @@ impl Shared {
 pub(super) struct Collector {
     shared: Arc<Shared>,
     thread: Thread,
-    /// None: joined.
+    /// Taken when it is joined.
     handle: Option<JoinHandle<()>>,
 }
 
@@ -85,12 +85,13 @@ impl Collector {
 }
 
 impl Drop for Collector {
-    /// Ends the thread, however its session ended: it would take the next session's events. What is in the rings stays
-    /// there.
+    /// Ends the thread; what is in the rings stays there.
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
-        self.thread.unpark();
-        let _it_cannot_panic = self.handle.take().map(JoinHandle::join);
+        if let Some(handle) = self.handle.take() {
+            handle.thread().unpark();
+            let _it_cannot_panic = handle.join();
+        }
     }
 }
 

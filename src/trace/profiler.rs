@@ -110,7 +110,6 @@ impl Profiler {
         let (work, work_comes) = mpsc::channel::<Worker>();
         let (control, controls) = mpsc::channel();
         let collector = Collector::start()?;
-        let collecting = collector.thread().clone();
         let worker = std::thread::Builder::new()
             .name("cuprof-worker".into())
             .spawn(move || work_comes.recv().ok().map(|worker| worker.run(&controls)))
@@ -119,7 +118,7 @@ impl Profiler {
             })?;
         let named = nvtx::known_names();
         cupti::begin_session();
-        channel::begin_session(collecting);
+        channel::begin_session(collector.thread().clone());
 
         let nvtx_injection = builder.nvtx_libraries.then(|| Injection::set(libraries.loaded.path()));
         // CUPTI first: where it refuses, no file has been touched, least of all one that was to be overwritten.

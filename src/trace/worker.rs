@@ -192,6 +192,8 @@ impl Worker {
         for (cause, count) in words.losses {
             self.loss(cause, count);
         }
+        self.fact("memory.buffers_bytes", &Pool::get().memory_bytes().to_string());
+        self.fact("memory.rings_bytes", &channel::memory_bytes().to_string());
         for (key, value) in words.facts {
             self.fact(&key, &value);
         }
