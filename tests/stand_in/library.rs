@@ -90,6 +90,7 @@ functions! {
     fail_in = b"standin_fail_in"(calls: u32, code: u32);
     /// Calls that are left until then; 0: it has failed.
     fail_left = b"standin_fail_left"() -> u32;
+    hang_locked_in = b"standin_hang_locked"(name: *const c_char);
     calls_to = b"standin_calls"(name: *const c_char) -> u64;
     await_call_to = b"standin_await_call"(name: *const c_char, count: u64);
     /// Calls to any function.
@@ -126,6 +127,11 @@ impl StandIn {
     /// Does this work on this thread. Returns the last correlation id.
     pub fn work(self, work: Work) -> u32 {
         self.do_work(&raw const work)
+    }
+
+    /// This function never returns from here on, and once it has been called no other does.
+    pub fn hang_locked(self, name: &CStr) {
+        self.hang_locked_in(name.as_ptr());
     }
 
     /// How often a function was called.

@@ -94,12 +94,13 @@ fn a_flush_that_never_returns_is_left_alone_and_told() -> Outcome {
 
 #[test]
 fn a_flush_that_hangs_with_cuptis_lock_does_not_take_the_profile_along() -> Outcome {
-    let process = Process::of(a_flush_that_hangs_with_cuptis_lock_does_not_take_the_profile_along);
-    process.with("STANDIN_HANG_LOCKED", "cuptiActivityFlushAll").run(|| {
+    Process::of(a_flush_that_hangs_with_cuptis_lock_does_not_take_the_profile_along).run(|| {
         let folder = tempfile::tempdir()?;
         let output = folder.path().join("run.cuprof");
         let profiler = Profiler::builder().output(&output).finish_timeout(SOON).start()?;
-        StandIn::get().launch(10);
+        let cupti = StandIn::get();
+        cupti.launch(10);
+        cupti.hang_locked(c"cuptiActivityFlushAll");
         let Err(failed) = profiler.finish() else { panic!("the flush came back") };
         assert_eq!(failed.error.kind, ErrorKind::Timeout);
         assert_eq!(lost(&failed.profile, "flush_timeouts"), 1);
@@ -110,11 +111,12 @@ fn a_flush_that_hangs_with_cuptis_lock_does_not_take_the_profile_along() -> Outc
 
 #[test]
 fn a_worker_that_hangs_in_cupti_too_is_left_alone() -> Outcome {
-    let process = Process::of(a_worker_that_hangs_in_cupti_too_is_left_alone);
-    process.with("STANDIN_HANG_LOCKED", "cuptiActivityGetNumDroppedRecords").run(|| {
+    Process::of(a_worker_that_hangs_in_cupti_too_is_left_alone).run(|| {
         let profiler = Profiler::builder().finish_timeout(SOON).start()?;
         let cupti = StandIn::get();
-        cupti.await_call(c"cuptiActivityGetNumDroppedRecords", 1); // the worker's, every second
+        cupti.hang_locked(c"cuptiGetTimestamp");
+        let calls = cupti.calls(c"cuptiGetTimestamp");
+        cupti.await_call(c"cuptiGetTimestamp", calls + 1); // the worker's, every second
         let error = profiler.flush().err().ok_or("the worker answered")?;
         assert_eq!(error.kind, ErrorKind::Timeout);
         let Err(failed) = profiler.finish() else { panic!("CUPTI came back") };

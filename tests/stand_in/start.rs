@@ -131,7 +131,9 @@ fn a_failing_call_of_the_start_is_undone_or_done_without_whichever_it_is() -> Ou
                     // The same once more, with the same output.
                     let profiler = builder.start().map_err(|error| format!("after call {call}: {error}"))?;
                     cupti.launch(3);
-                    assert_eq!(profiler.finish()?.launches(), 3);
+                    let profile = profiler.finish()?;
+                    assert_eq!(profile.launches(), 3);
+                    assert!(profile.losses().is_empty(), "after call {call}: {:?}", profile.losses());
                 }
                 Ok(profiler) => {
                     without += 1;

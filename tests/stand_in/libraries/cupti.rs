@@ -9,7 +9,6 @@
 //! | `STANDIN_API` | the number that `cuptiGetVersion` reports, if another |
 //! | `STANDIN_FAIL` | calls that fail, by first argument: `cuptiActivityEnable:10:999,cuptiSubscribe:*:39` |
 //! | `STANDIN_HANG` | the call that never returns |
-//! | `STANDIN_HANG_LOCKED` | the same, and meanwhile no other call returns either |
 //! | `STANDIN_CLOCK_SHIFT` | nanoseconds that CUPTI's clock is ahead of the host's |
 //!
 //! It also checks what CUPTI asks of its clients. Violations are printed and counted.
@@ -125,6 +124,9 @@ static VIOLATIONS: AtomicU32 = AtomicU32::new(0);
 static FAIL_IN: AtomicU32 = AtomicU32::new(0);
 static FAIL_CODE: AtomicU32 = AtomicU32::new(0);
 
+/// The call that never returns, and meanwhile no other does either.
+static HANGS_LOCKED: Mutex<&'static str> = Mutex::new("");
+
 thread_local! { static IN_CALLBACK: Cell<bool> = const { Cell::new(false) }; }
 
 fn violation(what: &str) {
@@ -140,7 +142,7 @@ fn enter(name: &'static str, argument: u32) -> Result<(), Code> {
     }
     *CALLS.lock().unwrap().entry(name).or_default() += 1;
     CALLED.notify_all();
-    if variable("STANDIN_HANG_LOCKED").is_some_and(|hangs| hangs == name) {
+    if *HANGS_LOCKED.lock().unwrap() == name {
         let _locked = GATE.write();
         park();
     }
@@ -749,6 +751,13 @@ pub extern "C" fn standin_fail_in(calls: u32, code: Code) {
 #[unsafe(no_mangle)]
 pub extern "C" fn standin_fail_left() -> u32 {
     FAIL_IN.load(Ordering::Relaxed)
+}
+
+/// From here on, this function never returns, and once it has been called no other does either.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn standin_hang_locked(name: *const c_char) {
+    let name = unsafe { CStr::from_ptr(name) }.to_str().unwrap();
+    *HANGS_LOCKED.lock().unwrap() = String::leak(name.to_owned());
 }
 
 /// How often a function was called.
