@@ -6,23 +6,24 @@
 //! cargo bench --bench launch_cost -- --tail --graph --finish --empty --reps 9 --count 200000
 //! ```
 //!
-//! Everything is measured in one process, the modes taking turns within each repetition, against the cheapest thing
-//! that CUPTI can do: kernel records into pooled buffers, counted and thrown away. The GPU's clocks are not touched, so
+//! Everything is measured in one run, the modes taking turns within each repetition, against the cheapest thing that
+//! CUPTI can do: kernel records into pooled buffers, counted and thrown away. Launches are measured in a process for
+//! each turn (`child` says why), the rest in this one. The GPU's clocks are not touched, so
 //! absolute times differ by machine and by minute; the differences within a repetition are what counts. To doubt
 //! them: look at the spread, at other users of the machine, and at the count of records.
 #![expect(clippy::print_stdout, reason = "a bench prints its results")]
 
+mod child;
 mod nvtx;
 mod raw;
 mod stats;
-mod tail;
 
 use std::error::Error;
 use std::path::PathBuf;
-use std::process::Command;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
+use child::Task;
 use cuprof::{Profile, Profiler};
 use cuprof_workload::{Gpu, Graph, Launcher, cuda_version};
 use nvtx::Handlers;
@@ -85,8 +86,8 @@ struct Options {
     parts: Vec<String>,
     /// `Builder::flush_period`, if not the default.
     flush_ms: Option<u64>,
-    /// A mode's letter and the file for its latencies: the child process of `--tail`.
-    only_tail: Option<(String, String)>,
+    /// This process is a child that takes one turn.
+    child: Option<Task>,
 }
 
 impl Options {
@@ -106,7 +107,7 @@ impl Options {
             threads: vec![1, 4],
             parts: Vec::new(),
             flush_ms: None,
-            only_tail: None,
+            child: None,
         };
         let mut args = std::env::args().skip(1);
         while let Some(arg) = args.next() {
@@ -120,8 +121,12 @@ impl Options {
                         value()?.split(',').map(str::parse).collect::<std::result::Result<_, _>>()?;
                 }
                 "--flush-ms" => options.flush_ms = Some(value()?.parse()?),
-                "--only-tail" => options.only_tail = Some((value()?, args.next().unwrap_or_default())),
-                "--launch" | "--tail" | "--graph" | "--finish" | "--empty" | "--only-bare" => {
+                "--child" => {
+                    let mut next = || args.next().ok_or("--child needs a mode, threads, and a file or -");
+                    let (mode, threads, file) = (next()?, next()?.parse()?, next()?);
+                    options.child = Some(Task { mode, threads, latencies: (file != "-").then_some(file) });
+                }
+                "--launch" | "--tail" | "--graph" | "--finish" | "--empty" => {
                     options.parts.push(arg[2..].to_owned());
                 }
                 "--all" => {
@@ -429,7 +434,7 @@ impl Bench {
             let mut complaints: Vec<Option<String>> = vec![None; modes.len()];
             for repetition in 0..self.options.repetitions {
                 for index in order(&modes, repetition) {
-                    let turn = self.throughput(modes[index], threads, count)?;
+                    let turn = child::throughput(modes[index], threads, &self.options)?;
                     samples[index].0.push(turn.nanoseconds);
                     finishes[index].0.push(turn.finish.as_secs_f64() * 1e3);
                     complaints[index] = complaints[index].take().or(turn.complaint);
@@ -502,17 +507,6 @@ impl Bench {
         Ok(())
     }
 
-    fn throughput(&self, mode: Mode, threads: usize, count: u64) -> Result<Turn> {
-        let active = self.start(mode)?;
-        let launchers = &self.launchers[..threads];
-        let nanoseconds = self.around(mode, Throughput { gpu: &self.gpu, launchers, count });
-        let kernels = threads as u64 * (count + WARM_UP);
-        let ranges = if matches!(mode, Mode::Markers | Mode::Ranges) { kernels } else { 0 };
-        self.gpu.synchronize()?;
-        let (finish, complaint) = active.end(kernels, ranges)?;
-        Ok(Turn { nanoseconds: nanoseconds?, finish, complaint })
-    }
-
     /// The worst launch of a million, each run in a process of its own: device-side buffers are allocated with the
     /// context, so that a profiler has to be there before it.
     fn tail(&mut self) -> Result<()> {
@@ -522,7 +516,7 @@ impl Bench {
         let mut complaints = vec![None; modes.len()];
         for repetition in 0..repetitions {
             for index in order(&modes, repetition) {
-                let (latencies, complaint) = tail::in_another_process(modes[index], &self.options)?;
+                let (latencies, complaint) = child::latencies(modes[index], &self.options)?;
                 complaints[index] = complaints[index].take().or(complaint);
                 all[index].push(latencies);
             }
@@ -718,41 +712,10 @@ fn verdict(sentence: &str, met: bool) {
     println!("* {sentence}: **{}**", if met { "met" } else { "not met" });
 }
 
-/// A process that never loads CUPTI: what (a) should be.
-fn bare_in_another_process(options: &Options) -> Result<f64> {
-    let output = Command::new(std::env::current_exe()?)
-        .args([
-            "--only-bare",
-            "--reps",
-            &options.repetitions.to_string(),
-            "--count",
-            &options.count.to_string(),
-        ])
-        .output()?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let value = text.lines().find_map(|line| line.strip_prefix("bare_ns="));
-    Ok(value.ok_or_else(|| format!("it ended with {}: {text}", output.status))?.parse()?)
-}
-
-fn only_bare(options: &Options) -> Result<()> {
-    let gpu = Gpu::open()?;
-    let launchers = [gpu.launcher(&gpu.stream()?)?];
-    let mut sample = Sample::default();
-    for _ in 0..options.repetitions {
-        let throughput = Throughput { gpu: &gpu, launchers: &launchers, count: options.count };
-        sample.0.push(throughput.run(Nothing)?);
-    }
-    println!("bare_ns={}", sample.median());
-    Ok(())
-}
-
 fn main() -> Result<()> {
     let options = Options::from_args()?;
-    if options.parts.iter().any(|part| part == "only-bare") {
-        return only_bare(&options);
-    }
-    if let Some((mode, file)) = &options.only_tail {
-        return tail::only(mode, file, &options);
+    if let Some(task) = &options.child {
+        return child::take_turn(task, &options);
     }
     let Some(cuda) = cuda_version() else {
         println!("skipped: libcuda is not installed");
@@ -784,15 +747,6 @@ fn main() -> Result<()> {
     json.text("gpu", &gpu.describe());
     json.text("cupti", &raw.describe());
     json.text("command", &std::env::args().collect::<Vec<_>>().join(" "));
-    if options.parts.iter().any(|part| part == "launch") {
-        match bare_in_another_process(&options) {
-            Ok(nanoseconds) => {
-                println!("\nA launch in a process that never loads CUPTI: {nanoseconds:.0} ns (median).");
-                json.number("launch_without_cupti_in_the_process_ns", nanoseconds);
-            }
-            Err(error) => println!("\n(A process without CUPTI could not be measured: {error})"),
-        }
-    }
     let handlers = Handlers::of(raw.symbols()).or_else(|_| {
         // CUPTI 13 installs nothing while it has not been used: once more, with marker records on.
         raw.start(Records::KernelsLaunchesMarkers)?;

@@ -162,11 +162,6 @@ impl Cupti {
         call!(self, cuptiActivityDisable, c::CUpti_ActivityKind(kind))
     }
 
-    /// `cuptiActivityFlushPeriod` in milliseconds; 0 turns it off.
-    pub fn flush_period(self, milliseconds: u32) -> Result<()> {
-        call!(self, cuptiActivityFlushPeriod, milliseconds)
-    }
-
     /// `cuptiActivityFlushAll`: with `forced`, also buffers with records that are not complete.
     pub fn flush_all(self, forced: bool) -> Result<()> {
         let flag = if forced { c::CUpti_ActivityFlag::CUPTI_ACTIVITY_FLAG_FLUSH_FORCED.0 } else { 0 };

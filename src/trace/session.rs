@@ -7,6 +7,7 @@ use cupti_sys::bindings as c;
 use cupti_sys::{LibraryVersion, kind};
 
 use super::builder::Builder;
+use super::flusher::Flusher;
 use super::pipeline::DEFAULT_KINDS;
 use super::worker::LastWords;
 use crate::cupti::{self, CONTEXTS, Cupti, Subscriber, calls};
@@ -74,6 +75,7 @@ pub(super) struct Tracing {
     libraries: Libraries,
     subscriber: Option<Subscriber>,
     kinds: Vec<u32>,
+    flusher: Option<Flusher>,
     /// Facts about the start, such as attributes that the library refused.
     pub facts: Vec<(String, String)>,
 }
@@ -81,7 +83,8 @@ pub(super) struct Tracing {
 impl Tracing {
     /// Switches everything on. On failure, dropping the half-made value switches everything off again.
     pub fn start(libraries: Libraries, builder: &Builder, nvtx: Option<&Injection>) -> Result<Self> {
-        let mut tracing = Self { libraries, subscriber: None, kinds: Vec::new(), facts: Vec::new() };
+        let mut tracing =
+            Self { libraries, subscriber: None, kinds: Vec::new(), flusher: None, facts: Vec::new() };
         let cupti = libraries.cupti;
         // First of all: if somebody else holds CUPTI, nothing of theirs may be touched.
         let subscriber = cupti.subscribe().map_err(name_the_holder)?;
@@ -134,8 +137,7 @@ impl Tracing {
                 Err(error) => tracing.optional(&format!("cuptiActivityEnable({kind})"), Err(error)),
             }
         }
-        let period = u32::try_from(builder.flush_period.as_millis()).unwrap_or(u32::MAX);
-        tracing.optional("cuptiActivityFlushPeriod", cupti.flush_period(period));
+        tracing.flusher = Some(Flusher::start(cupti, builder.flush_period)?);
         Ok(tracing)
     }
 
@@ -188,6 +190,7 @@ impl Tracing {
 
     /// Switches everything off.
     pub fn stop(&mut self) -> Vec<Error> {
+        self.flusher = None;
         let Libraries { cupti, version, .. } = self.libraries;
         let mut failures = Vec::new();
         for kind in self.kinds.drain(..).rev() {
