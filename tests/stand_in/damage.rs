@@ -29,10 +29,10 @@ fn record(path: &Path) -> Outcome {
 }
 
 /// Replays these bytes.
-fn replay(file: &Path, bytes: &[u8]) -> Result<Profile, (Error, Option<Box<Profile>>)> {
+fn replay(file: &Path, bytes: &[u8]) -> Result<Profile, (Box<Error>, Option<Box<Profile>>)> {
     fs::write(file, bytes).unwrap();
-    let replay = Replay::open(file).map_err(|error| (error, None))?;
-    replay.run().map_err(|failed| (failed.error, Some(failed.profile)))
+    let replay = Replay::open(file).map_err(|error| (Box::new(error), None))?;
+    replay.run().map_err(|failed| (Box::new(failed.error), Some(failed.profile)))
 }
 
 #[test]
