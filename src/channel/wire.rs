@@ -164,7 +164,9 @@ const SHORT: u8 = 0x2;
 #[inline]
 fn is_plain(event: &Event<'_>) -> bool {
     match event {
-        Event::Begin { domain: 0, category: 0, color: None, payload: Payload::None, args, .. } => args.is_empty(),
+        Event::Begin { domain: 0, category: 0, color: None, payload: Payload::None, args, .. } => {
+            args.is_empty()
+        }
         _ => false,
     }
 }
