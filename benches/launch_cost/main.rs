@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Everything is measured in one run, the modes taking turns within each repetition, against the cheapest thing that
-//! CUPTI can do: kernel records into pooled buffers, counted and thrown away. Launches are measured in a process for
-//! each turn (`child` says why), the rest in this one. The GPU's clocks are not touched, so
+//! CUPTI can do: kernel records into pooled buffers, counted and thrown away. `--fresh` and `--tail` use a process for
+//! each turn (`child` says why), the others this one. The GPU's clocks are not touched, so
 //! absolute times differ by machine and by minute; the differences within a repetition are what counts. To doubt
 //! them: look at the spread, at other users of the machine, and at the count of records.
 #![expect(clippy::print_stdout, reason = "a bench prints its results")]
@@ -126,11 +126,13 @@ impl Options {
                     let (mode, threads, file) = (next()?, next()?.parse()?, next()?);
                     options.child = Some(Task { mode, threads, latencies: (file != "-").then_some(file) });
                 }
-                "--launch" | "--tail" | "--graph" | "--finish" | "--empty" => {
+                "--launch" | "--fresh" | "--range" | "--tail" | "--graph" | "--finish" | "--empty" => {
                     options.parts.push(arg[2..].to_owned());
                 }
                 "--all" => {
-                    options.parts.extend(["empty", "launch", "graph", "tail", "finish"].map(str::to_owned));
+                    options.parts.extend(
+                        ["empty", "range", "launch", "fresh", "graph", "tail", "finish"].map(str::to_owned),
+                    );
                 }
                 "--bench" => {} // cargo bench says so
                 _ => return Err(format!("unknown argument {arg}; the source lists them").into()),
@@ -424,8 +426,8 @@ fn rss_mib(field: &str) -> f64 {
 }
 
 impl Bench {
-    /// Cost of a launch.
-    fn launch(&mut self) -> Result<()> {
+    /// Cost of a launch: all turns in this process, or each in a `fresh` one.
+    fn launch(&mut self, fresh: bool) -> Result<()> {
         let modes = self.modes(&Mode::ALL);
         for threads in self.options.threads.clone() {
             let count = self.options.count;
@@ -434,14 +436,19 @@ impl Bench {
             let mut complaints: Vec<Option<String>> = vec![None; modes.len()];
             for repetition in 0..self.options.repetitions {
                 for index in order(&modes, repetition) {
-                    let turn = child::throughput(modes[index], threads, &self.options)?;
+                    let turn = if fresh {
+                        child::throughput(modes[index], threads, &self.options)?
+                    } else {
+                        self.throughput(modes[index], threads, count)?
+                    };
                     samples[index].0.push(turn.nanoseconds);
                     finishes[index].0.push(turn.finish.as_secs_f64() * 1e3);
                     complaints[index] = complaints[index].take().or(turn.complaint);
                 }
             }
             println!(
-                "\n### Cost of a launch: {threads} thread{}, {} repetitions of {count} launches each\n",
+                "\n### Cost of a launch{}: {threads} thread{}, {} repetitions of {count} launches each\n",
+                if fresh { ", each turn in a process of its own" } else { "" },
                 if threads == 1 { "" } else { "s with a stream each" },
                 self.options.repetitions
             );
@@ -502,8 +509,73 @@ impl Bench {
                     self.handlers.as_ref().err().map_or("", String::as_str)
                 ),
             }
-            self.json.object(&format!("launch_{threads}_threads_ns"), &json);
+            let part = if fresh { "fresh" } else { "launch" };
+            self.json.object(&format!("{part}_{threads}_threads_ns"), &json);
         }
+        Ok(())
+    }
+
+    fn throughput(&self, mode: Mode, threads: usize, count: u64) -> Result<Turn> {
+        let active = self.start(mode)?;
+        let launchers = &self.launchers[..threads];
+        let nanoseconds = self.around(mode, Throughput { gpu: &self.gpu, launchers, count });
+        let kernels = threads as u64 * (count + WARM_UP);
+        let ranges = if matches!(mode, Mode::Markers | Mode::Ranges) { kernels } else { 0 };
+        self.gpu.synchronize()?;
+        let (finish, complaint) = active.end(kernels, ranges)?;
+        Ok(Turn { nanoseconds: nanoseconds?, finish, complaint })
+    }
+
+    /// What a range adds to a launch, in one session: blocks with and without ranges take turns, a few milliseconds
+    /// each, so that nothing else changes between them.
+    fn range(&mut self) -> Result<()> {
+        const BLOCK: u64 = 1_000;
+        let blocks = (self.options.count / BLOCK).max(10) * 4;
+        let mut added = Sample::default();
+        let mut plain = Sample::default();
+        self.gpu.bind()?;
+        pin(0);
+        let active = self.start(Mode::Ranges)?;
+        let launcher = &self.launchers[0];
+        let mut failed = 0;
+        let mut block = |with_range: bool| -> Result<f64> {
+            let start = Instant::now();
+            for _ in 0..BLOCK {
+                failed |= if with_range { OwnRange.around(|| launcher.launch()) } else { launcher.launch() };
+            }
+            let elapsed = start.elapsed();
+            launcher.synchronize()?;
+            Ok(elapsed.as_nanos() as f64 / BLOCK as f64)
+        };
+        for index in 0..blocks {
+            // Which comes first alternates.
+            let (first, second) = (block(index % 2 == 0)?, block(index % 2 == 1)?);
+            let (with, without) = if index % 2 == 0 { (first, second) } else { (second, first) };
+            added.0.push(with - without);
+            plain.0.push(without);
+        }
+        if failed != 0 {
+            return Err("a launch failed".into());
+        }
+        let (_, complaint) = active.end(2 * blocks * BLOCK, blocks * BLOCK)?;
+        let quartiles = |sample: &Sample| {
+            let mut sorted = sample.0.clone();
+            sorted.sort_by(f64::total_cmp);
+            let at = |part: f64| sorted[(part * (sorted.len() - 1) as f64) as usize];
+            format!("{:.0} ns (quartiles {:.0} to {:.0})", at(0.5), at(0.25), at(0.75))
+        };
+        println!(
+            "\n### A range around each launch, in one session: {blocks} pairs of blocks of {BLOCK} launches\n"
+        );
+        println!("* a launch without a range: {}", quartiles(&plain));
+        println!(
+            "* added by a range: {}; records: {}",
+            quartiles(&added),
+            complaint.as_deref().unwrap_or("all")
+        );
+        let mut json = Json::default();
+        json.numbers("added", &added.0);
+        self.json.object("range_in_place_ns", &json);
         Ok(())
     }
 
@@ -759,7 +831,9 @@ fn main() -> Result<()> {
     let mut failed = false;
     for part in parts {
         let done = match part.as_str() {
-            "launch" => bench.launch(),
+            "launch" => bench.launch(false),
+            "fresh" => bench.launch(true),
+            "range" => bench.range(),
             "tail" => bench.tail(),
             "graph" => bench.graph(),
             "finish" => bench.finish(),

@@ -117,7 +117,6 @@ impl Profiler {
                 Error::new(ErrorKind::Io, "cannot start the worker thread").with_source(source)
             })?;
         let named = nvtx::known_names();
-        cupti::begin_session();
         channel::begin_session(collector.thread().clone());
 
         let nvtx_injection = builder.nvtx_libraries.then(|| Injection::set(libraries.loaded.path()));
