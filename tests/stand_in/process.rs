@@ -149,10 +149,12 @@ pub fn libraries() -> &'static Path {
     })
 }
 
-/// Compiles one of them. Other runs of this program may do the same meanwhile, so files appear whole or not at all.
+/// Compiles one of them, in a folder of its own: other runs of this program may do the same meanwhile. Files appear
+/// whole or not at all.
 fn build(folder: &Path, source: &str, names: &[&str]) {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/stand_in/libraries/{source}.rs"));
-    let built = folder.join(format!("{}-{}", names[0], std::process::id()));
+    let workshop = tempfile::tempdir_in(folder).unwrap();
+    let built = workshop.path().join("built");
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let options = [
         "--edition=2024",
@@ -165,11 +167,10 @@ fn build(folder: &Path, source: &str, names: &[&str]) {
     let status = Command::new(rustc).args(options).args([&built, &source]).status();
     assert!(status.is_ok_and(|status| status.success()), "rustc could not build {}", source.display());
     for name in names {
-        let copy = built.with_extension("copy");
+        let copy = workshop.path().join(name);
         std::fs::copy(&built, &copy).unwrap();
         std::fs::rename(copy, folder.join(name)).unwrap();
     }
-    std::fs::remove_file(built).unwrap();
 }
 
 /// Whether this is the process of a test, and not the one that started it.
