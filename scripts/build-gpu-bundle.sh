@@ -3,7 +3,7 @@
 # scripts/gpu.sh runs them on a machine that has a GPU but no Rust.
 #
 #   scripts/build-gpu-bundle.sh                    # without NVTX
-#   scripts/build-gpu-bundle.sh --features nvtx    # with the example of NVTX ranges; needs libclang
+#   NVTX=1 scripts/build-gpu-bundle.sh             # and the example and tests of NVTX ranges; needs libclang
 #
 #   PACK=1 scripts/build-gpu-bundle.sh             # as carry/bin.tar.gz, less than half as large
 #
@@ -17,15 +17,28 @@ mkdir -p "$bin"
 rm -f "$bin"/* "$bin.tar.gz"
 json=$(mktemp)
 trap 'rm -f "$json"' EXIT
-cargo build --release --test gpu --bench launch_cost --examples --message-format=json-render-diagnostics "$@" > "$json"
 
-# One line a built target; those that can be run name their file. Tests and benches have a hash in the name.
-sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' "$json" | sort -u | while read -r file; do
-    name=$(basename "$file" | sed 's/-[0-9a-f]\{16\}$//')
-    # A package's own binaries come along with its tests.
-    case "$file" in */deps/*|*/examples/*) ;; *) continue ;; esac
-    strip -o "$bin/$name" "$file"
-done
+# collect SUFFIX CARGO-ARGUMENTS…: builds, and copies what can be run to NAME, tests to NAME SUFFIX.
+collect() {
+    suffix=$1
+    shift
+    cargo build --release --message-format=json-render-diagnostics "$@" > "$json"
+    # One line a built target; those that can be run name their file. Tests and benches have a hash in the name.
+    sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' "$json" | sort -u | while read -r file; do
+        name=$(basename "$file" | sed 's/-[0-9a-f]\{16\}$//')
+        case "$file" in
+            */examples/*) strip -o "$bin/$name" "$file" ;;
+            */deps/*) strip -o "$bin/$name$suffix" "$file" ;;
+            *) ;; # a package's own binaries come along with its tests
+        esac
+    done
+}
+
+# Apart, because with the feature each of the crate's ranges costs an NVTX range too, which the bench must not see.
+collect "" --test gpu --bench launch_cost --examples "$@"
+if [ -n "${NVTX:-}" ]; then
+    collect _nvtx --features nvtx --test gpu --example nvtx_ranges "$@"
+fi
 
 echo
 ls -l "$bin" | awk 'NR > 1 { printf "%8.1f MiB  %s\n", $5 / 1048576, $NF }'

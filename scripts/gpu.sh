@@ -70,10 +70,10 @@ counts() {
     echo "${line:-no result}$([ "$skipped" -gt 0 ] && echo ", of which $skipped skipped")"
 }
 
-run_tests() { # NAME LIMIT FILE FILTERS…
-    local name=$1 limit=$2 file=$3
-    shift 3
-    limited "$name" "$limit" "$file" "$BIN/gpu" --test-threads=1 --nocapture "$@"
+run_tests() { # NAME BINARY LIMIT FILE FILTERS…
+    local name=$1 binary=$2 limit=$3 file=$4
+    shift 4
+    limited "$name" "$limit" "$file" "$BIN/$binary" --test-threads=1 --nocapture "$@"
     note "$name" "$result" "$elapsed" "$(counts)"
     if [ "$result" != ok ]; then
         grep -h -A12 'panicked at\|^Error' "$scratch/output" | head -60
@@ -108,7 +108,10 @@ tests() {
     : > "$OUT/tests.txt"
     # Splitting is meant: several parts of names.
     # shellcheck disable=SC2086
-    run_tests tests "$LIMIT_TESTS" "$OUT/tests.txt" $TESTS
+    run_tests tests gpu "$LIMIT_TESTS" "$OUT/tests.txt" $TESTS
+    if [ -x "$BIN/gpu_nvtx" ] && [ -z "$TESTS" ]; then
+        run_tests "tests of NVTX" gpu_nvtx "$LIMIT_TESTS" "$OUT/tests.txt" nvtx_ranges::
+    fi
 }
 
 matrix() {
@@ -118,7 +121,7 @@ matrix() {
         [ -e "$library" ] || continue
         found=yes
         # shellcheck disable=SC2086
-        CUPROF_CUPTI_PATH=$library run_tests "matrix $(basename "$library")" "$LIMIT_MATRIX" "$OUT/matrix.txt" $MATRIX_TESTS
+        CUPROF_CUPTI_PATH=$library run_tests "matrix $(basename "$library")" gpu "$LIMIT_MATRIX" "$OUT/matrix.txt" $MATRIX_TESTS
     done
     [ $found = yes ] || note matrix skipped 0 "no library in $CUPTI"
 }

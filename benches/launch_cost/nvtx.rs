@@ -106,7 +106,7 @@ pub struct Handlers {
 }
 
 impl Handlers {
-    /// Lets libcupti install itself. To be called once in a process.
+    /// Lets libcupti install itself.
     pub fn of(cupti: &Symbols) -> Result<Self, String> {
         let initialize =
             cupti.InitializeInjectionNvtx2.ok_or("this libcupti exports no InitializeInjectionNvtx2")?;

@@ -186,13 +186,13 @@ impl Raw {
         self.cupti.symbols()
     }
 
-    /// `CUPTI 13.0 from /usr/…`.
+    /// `CUPTI 13.0.1 (API 130001) from /usr/…`.
     pub fn describe(&self) -> String {
         let version = match self.cupti.version() {
             Ok(version) => version.to_string(),
-            Err(code) => format!("of unknown version ({})", code.0),
+            Err(code) => format!("CUPTI of unknown version ({})", code.0),
         };
-        format!("CUPTI {version} from {}", self.cupti.path().display())
+        format!("{version} from {}", self.cupti.path().display())
     }
 
     /// Begins to collect records.

@@ -113,7 +113,7 @@ pub fn recordings() -> PathBuf {
     if here.is_dir() { here } else { Path::new(env!("CARGO_MANIFEST_DIR")).join(here) }
 }
 
-/// `NVIDIA H200 (driver 580.159.03, CUPTI 13.0)`, from the facts that are stored with every dataset.
+/// `NVIDIA H200 (driver 580.159.03, CUPTI 13.0.1)`, from the facts that are stored with every dataset.
 fn machine(profile: &Profile) -> Option<String> {
     let facts = Dataset::open(profile.dataset()?).ok()?.env().ok()?;
     let gpu = facts.get("gpu.0.name")?;

@@ -86,6 +86,8 @@ pub(crate) struct Attributor {
     ranges: Ranges,
     sets: Sets,
     counts: Counts,
+    most_sites: usize,
+    most_ranges: usize,
 }
 
 impl Attributor {
@@ -98,6 +100,8 @@ impl Attributor {
             ranges: Ranges::default(),
             sets: Sets::new(epoch),
             counts: Counts::default(),
+            most_sites: 0,
+            most_ranges: 0,
         }
     }
 
@@ -164,6 +168,8 @@ impl Attributor {
 
     /// Begins a round: since the last call, every thread has been asked for its events once more.
     pub fn advance(&mut self) {
+        self.most_sites = self.most_sites.max(self.sites.len());
+        self.most_ranges = self.most_ranges.max(self.ranges.len());
         self.sets.advance();
         self.apply_holds();
         self.ranges.advance();
@@ -267,9 +273,9 @@ impl Attributor {
         (settled, self.sets.take_rows(), self.counts)
     }
 
-    /// Launches, ranges and sets that are held in memory.
-    pub fn held(&self) -> usize {
-        self.sites.len() + self.ranges.len() + self.sets.len()
+    /// The largest numbers of launches and ranges that were held in memory at once.
+    pub fn peaks(&self) -> (usize, usize) {
+        (self.most_sites, self.most_ranges)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The traced session: from a builder to a profile.
 
 mod builder;
+mod collector;
 mod output;
 mod pipeline;
 mod profile;

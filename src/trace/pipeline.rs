@@ -538,6 +538,9 @@ impl<S: TableSink> Pipeline<S> {
         self.losses.add(Cause::ProcessRangeEventLost, counts.process_range_event_lost);
         self.fact("session.end_ns", &end.0.to_string());
         self.fact("session.launches_without_record", &counts.launches_without_record.to_string());
+        let (launches, ranges) = self.attributor.peaks();
+        self.fact("session.most_launches_held", &launches.to_string());
+        self.fact("session.most_ranges_held", &ranges.to_string());
         Finished { sink: self.sink, losses: self.losses, tally: self.tally }
     }
 }

@@ -6,6 +6,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::builder::Builder;
+use super::collector::Collector;
 use super::output::Output;
 use super::pipeline::{Pipeline, Start};
 use super::profile::{FinishError, Profile};
@@ -125,14 +126,16 @@ impl Profiler {
         }
         cupti::begin_session();
         let (control, controls) = mpsc::channel();
-        let worker = Worker::new(libraries.cupti, pipeline, recording);
+        let collector = Collector::start()?;
+        let collecting = collector.thread().clone();
+        let worker = Worker::new(libraries.cupti, collector, pipeline, recording);
         let worker = std::thread::Builder::new()
             .name("cuprof-worker".into())
             .spawn(move || worker.run(&controls))
             .map_err(|source| {
                 Error::new(ErrorKind::Io, "cannot start the worker thread").with_source(source)
             })?;
-        channel::begin_session(worker.thread().clone());
+        channel::begin_session(collecting);
 
         let nvtx_injection = builder.nvtx_libraries.then(|| Injection::set(libraries.loaded.path()));
         match Tracing::start(libraries, &builder, nvtx_injection.as_ref()) {

@@ -120,6 +120,7 @@ impl Tracing {
         tracing.subscriber = Some(subscriber);
         tracing.set_attributes(builder);
         cupti.register_buffer_callbacks()?;
+        let _of_earlier_clients = cupti.take_dropped();
         for kind in DEFAULT_KINDS.iter().chain(&builder.extra_kinds) {
             match cupti.enable(*kind) {
                 Ok(()) => tracing.kinds.push(*kind),

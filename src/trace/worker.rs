@@ -3,6 +3,7 @@
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 use std::time::{Duration, Instant};
 
+use super::collector::{Collector, Run};
 use super::output::{Closed, Output};
 use super::pipeline::{Buffer, Meanings, Pipeline, Tally};
 use crate::buffer::{Filled, Pool};
@@ -12,9 +13,9 @@ use crate::cupti::{self, Cupti};
 use crate::error::Error;
 use crate::losses::Cause;
 use crate::record::{Decoder, Record};
-use crate::units::{Nanos, ThreadId};
+use crate::units::Nanos;
 
-/// How long the worker sleeps when there is nothing to do. Threads wake it when their ring is half full.
+/// How long the worker sleeps when there is nothing to do.
 const IDLE: Duration = Duration::from_millis(10);
 
 /// How often parts are looked at, and the clocks compared.
@@ -44,6 +45,7 @@ pub(super) struct Ended {
 
 pub(super) struct Worker {
     cupti: Cupti,
+    collector: Collector,
     pipeline: Pipeline<Output>,
     recording: Option<Recording>,
     offsets: Vec<u32>,
@@ -51,9 +53,15 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    pub fn new(cupti: Cupti, pipeline: Pipeline<Output>, recording: Option<Recording>) -> Self {
+    pub fn new(
+        cupti: Cupti,
+        collector: Collector,
+        pipeline: Pipeline<Output>,
+        recording: Option<Recording>,
+    ) -> Self {
         Self {
             cupti,
+            collector,
             pipeline,
             recording,
             offsets: Vec::new(),
@@ -70,7 +78,7 @@ impl Worker {
                     while self.round() {}
                     // Nothing is logged for these ranges any more; their rows need not wait for further rounds.
                     for _ in 0..3 {
-                        self.drain_events();
+                        self.events();
                         self.pipeline.settle();
                     }
                     self.pipeline.sink().finish_parts();
@@ -91,26 +99,21 @@ impl Worker {
         pool.refill();
         // First the buffer, then the events: a record's launching call was logged before its buffer was full.
         let filled = pool.next_full();
-        let bytes = self.drain_events();
-        match filled {
-            Some(filled) => {
-                self.buffer(&filled);
-                pool.recycle(filled.block);
-                true
-            }
-            None => bytes > channel::DEFAULT_RING_BYTES / 2,
-        }
+        self.events();
+        let Some(filled) = filled else { return false };
+        self.buffer(&filled);
+        pool.recycle(filled.block);
+        true
     }
 
-    fn drain_events(&mut self) -> usize {
-        let Self { pipeline, recording, .. } = self;
-        channel::drain(|thread, run| {
-            if let Some(recording) = recording {
-                recording.events(thread.tid, thread.name.as_deref(), run);
+    fn events(&mut self) {
+        for Run { thread, bytes } in self.collector.take() {
+            self.pipeline.thread(thread.tid, thread.name.as_deref());
+            self.pipeline.events(thread.tid, &bytes);
+            if let Some(Recording { writer, .. }) = &mut self.recording {
+                writer.write(&Frame::Events { thread: thread.tid, name: thread.name, bytes });
             }
-            pipeline.thread(thread.tid, thread.name.as_deref());
-            pipeline.events(thread.tid, run);
-        })
+        }
     }
 
     fn buffer(&mut self, filled: &Filled) {
@@ -195,6 +198,7 @@ impl Worker {
             self.pipeline.loss(Cause::RecordingFramesLost, lost);
             recording_error = error;
         }
+        self.collector.stop();
         let finished = self.pipeline.finish(end);
         Ended { closed: finished.sink.close(finished.losses), tally: finished.tally, recording_error }
     }
@@ -220,11 +224,6 @@ pub(super) struct Recording {
 }
 
 impl Recording {
-    fn events(&mut self, thread: ThreadId, name: Option<&str>, run: &[u8]) {
-        let frame = Frame::Events { thread, name: name.map(str::to_owned), bytes: run.to_vec() };
-        self.writer.write(&frame);
-    }
-
     fn buffer(&mut self, buffer: &Buffer<'_>, meanings: &impl Meanings) {
         let frame = Frame::Buffer {
             received: buffer.received,

@@ -37,7 +37,7 @@ fn nested_and_repeated_ranges_count_what_was_launched_in_them() -> Outcome {
         (Some("step/backward"), empties(28)),
     ]);
     trace.assert_nothing_lost();
-    let of = |path: &'static str| trace.ranges.rows().filter(move |row| row.text("path") == Some(path));
+    let of = |path: &'static str| trace.ranges.rows().filter(move |row| row.text("range_path") == Some(path));
     for (path, count) in
         [("step", 16), ("step/forward", 8), ("step/forward/attention", 5), ("step/backward", 7)]
     {
@@ -58,7 +58,7 @@ fn nested_and_repeated_ranges_count_what_was_launched_in_them() -> Outcome {
     // Every launch names the instance that it was made in.
     for row in trace.launches() {
         let range = trace.ranges.rows().find(|range| range.int("range_id") == row.int("range_id"));
-        assert_eq!(range.and_then(|range| range.text("path")), row.text("range_path"));
+        assert_eq!(range.and_then(|range| range.text("range_path")), row.text("range_path"));
     }
     Ok(())
 }

@@ -118,7 +118,7 @@ impl Trace {
                     "range_id",
                     "parent_range_id",
                     "name",
-                    "path",
+                    "range_path",
                     "kind",
                     "thread_id",
                     "start_ns",
@@ -155,7 +155,7 @@ impl Trace {
 
     /// The only range with this path.
     pub fn range<'a>(&'a self, path: &str) -> Row<'a> {
-        let mut found = self.ranges.rows().filter(|row| row.text("path") == Some(path));
+        let mut found = self.ranges.rows().filter(|row| row.text("range_path") == Some(path));
         let range = found.next().unwrap_or_else(|| panic!("no range {path}"));
         assert!(found.next().is_none(), "more than one range {path}");
         range

@@ -132,6 +132,42 @@ fn twenty_sessions_in_a_row_each_have_their_own_launches() -> Outcome {
 }
 
 #[test]
+fn a_context_destroyed_between_sessions_is_not_waited_for() -> Outcome {
+    let _turn = turn();
+    for _ in 0..3 {
+        let Some(gpu) = gpu() else { return Ok(()) };
+        let stream = gpu.stream()?;
+        // No session sees this context go: its last reference is dropped at the end of this block.
+        let (trace, expected) = record(|| {
+            let expected = work::empties(&gpu, &stream, 10)?;
+            gpu.synchronize()?;
+            Ok(expected)
+        })?;
+        trace.assert_is(&[(None, expected)]);
+        trace.assert_nothing_lost();
+    }
+    Ok(())
+}
+
+#[test]
+fn sessions_of_few_launches_lose_none_of_them() -> Outcome {
+    let _turn = turn();
+    let Some(gpu) = gpu() else { return Ok(()) };
+    let stream = gpu.stream()?;
+    for session in 0..10 {
+        // CUPTI may still hold a buffer of the session before, and then asks for none.
+        let (trace, expected) = record(|| {
+            let expected = work::empties(&gpu, &stream, 1)?;
+            gpu.synchronize()?;
+            Ok(expected)
+        })?;
+        assert_eq!(trace.profile.launches(), 1, "session {session}");
+        trace.assert_is(&[(None, expected)]);
+    }
+    Ok(())
+}
+
+#[test]
 fn a_second_session_at_once_is_refused_and_the_first_goes_on() -> Outcome {
     let _turn = turn();
     let Some(gpu) = gpu() else { return Ok(()) };
