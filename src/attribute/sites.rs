@@ -2,8 +2,7 @@
 
 use std::collections::VecDeque;
 
-use rustc_hash::FxHashMap;
-
+use super::near::NearMap;
 use crate::units::{CorrelationId, Nanos, ProcessEpoch, RangeId, ThreadId};
 
 /// Calls that are remembered after their record came, for a second record of the same call.
@@ -48,7 +47,7 @@ pub(super) enum Found<'a> {
 
 #[derive(Debug, Default)]
 pub(super) struct Sites {
-    by_correlation: FxHashMap<CorrelationId, Site>,
+    by_correlation: NearMap<CorrelationId, Site>,
     /// Correlation ids in the order of their calls.
     recent: VecDeque<CorrelationId>,
     elders: VecDeque<CorrelationId>,

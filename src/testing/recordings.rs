@@ -41,8 +41,8 @@ pub struct Enlarged {
 /// The size of the buffers that a session hands to CUPTI.
 const BUFFER_BYTES: usize = crate::buffer::BLOCK_BYTES;
 
-/// How full a thread's ring is when it wakes the worker.
-const RUN_BYTES: usize = channel::DEFAULT_RING_BYTES / 2;
+/// How much a busy thread logs between two visits of the worker.
+const RUN_BYTES: usize = 128 << 10;
 
 /// The tick of the device's clock.
 const TICK_NS: u64 = 32;
@@ -67,12 +67,13 @@ pub fn enlarge(recording: &Path, ranges: Ranges, kernels: u64, to: &Path) -> Res
 
 /// A recording taken apart.
 struct Template {
-    start: Frame,
-    version: LibraryVersion,
+    start: Frame<'static>,
     runs: Vec<(ThreadId, Option<String>, Vec<u8>)>,
     /// Records with their kinds.
     records: Vec<(Record, Vec<u8>)>,
     strings: Strings,
+    /// The ids of ranges, in order. A thread takes many ids at once, and copies have no use for the gaps.
+    ranges: Vec<RangeId>,
     /// What to add per copy.
     step: Step,
 }
@@ -90,23 +91,26 @@ impl Template {
     fn read(path: &Path) -> Result<Self> {
         let empty = || Error::new(ErrorKind::Format, "a recording without a beginning or without kernels");
         let mut reader = Reader::open(path)?;
-        let Some(start @ Frame::Start { cupti_version, time, epoch }) = reader.next()? else {
+        let Some(Frame::Start { cupti_version, time, epoch }) = reader.next()? else {
             return Err(empty());
         };
+        let start = Frame::Start { cupti_version, time, epoch };
         let version = LibraryVersion::from_api(cupti_version);
         let decoder = Decoder::new(version);
         let mut template = Self {
             start,
-            version,
             runs: Vec::new(),
             records: Vec::new(),
             strings: Strings::default(),
+            ranges: Vec::new(),
             step: Step::default(),
         };
         let mut last = time;
         while let Some(frame) = reader.next()? {
             match frame {
-                Frame::Events { thread, name, bytes } => template.runs.push((thread, name, bytes)),
+                Frame::Events { thread, name, bytes } => {
+                    template.runs.push((thread, name, bytes.into_owned()));
+                }
                 Frame::Buffer { bytes, offsets, strings, received, .. } => {
                     last = last.max(received);
                     for (pointer, text) in strings.pointers {
@@ -130,8 +134,16 @@ impl Template {
         if !template.records.iter().any(|(record, _)| matches!(record, Record::Kernel(_))) {
             return Err(empty());
         }
-        template.step = Step { epoch: template.highest_epoch().saturating_sub(epoch), ..template.highest() };
-        template.step.ns = last.0 - time.0;
+        let begun = |event| if let Event::Begin { range, .. } = event { Some(range) } else { None };
+        let mut ranges: Vec<RangeId> = template.events().filter_map(begun).collect();
+        ranges.sort_unstable();
+        template.step = Step {
+            correlation: template.highest_correlation(),
+            range: ranges.len() as u64,
+            epoch: template.highest_epoch().saturating_sub(epoch),
+            ns: last.0 - time.0,
+        };
+        template.ranges = ranges;
         Ok(template)
     }
 
@@ -147,22 +159,15 @@ impl Template {
         epochs.max().unwrap_or(0)
     }
 
-    fn highest(&self) -> Step {
-        let mut highest = Step::default();
-        for event in self.events() {
-            match event {
-                Event::Launch { correlation, .. } => {
-                    highest.correlation = highest.correlation.max(correlation.0);
-                }
-                Event::Begin { range, .. } => highest.range = highest.range.max(range.0.get()),
-                _ => {}
-            }
-        }
-        for (_, bytes) in &self.records {
-            let correlation = Kept::of(bytes).map_or(0, |kept| get_u32(bytes, kept.correlation));
-            highest.correlation = highest.correlation.max(correlation);
-        }
-        highest
+    fn highest_correlation(&self) -> u32 {
+        let called = self.events().map(|event| match event {
+            Event::Launch { correlation, .. } => correlation.0,
+            _ => 0,
+        });
+        let recorded = self.records.iter().map(|(_, bytes)| {
+            Kept::of(bytes).map_or(0, |kept| get_u32(bytes, kept.correlation))
+        });
+        called.chain(recorded).max().unwrap_or(0)
     }
 }
 
@@ -339,8 +344,10 @@ impl<'a> Copier<'a> {
     fn shifted<'e>(&mut self, mut event: Event<'e>) -> Event<'e> {
         let later = self.random.below(400).cast_signed();
         let shift = self.shift;
+        let ranges = &self.template.ranges;
         let moved = |range: &mut RangeId| {
-            *range = RangeId::from_raw(range.0.get() + shift.range).unwrap_or(*range);
+            let index = ranges.binary_search(range).unwrap_or_default() as u64;
+            *range = RangeId::from_raw(shift.range + index + 1).unwrap_or(*range);
         };
         match &mut event {
             Event::Launch { correlation, range, epoch, time, .. } => {
@@ -425,7 +432,7 @@ impl<'a> Copier<'a> {
         for (thread, name, run) in &mut self.runs {
             if !run.is_empty() {
                 let frame =
-                    Frame::Events { thread: *thread, name: name.clone(), bytes: std::mem::take(run) };
+                    Frame::Events { thread: *thread, name: name.clone(), bytes: std::mem::take(run).into() };
                 self.writer.write(&frame);
             }
         }
@@ -436,7 +443,7 @@ impl<'a> Copier<'a> {
         self.write_runs();
         self.writer.write(&Frame::Buffer {
             received: self.last,
-            bytes: std::mem::take(&mut self.buffer),
+            bytes: std::mem::take(&mut self.buffer).into(),
             offsets: std::mem::take(&mut self.offsets),
             complete: true,
             strings: self.template.strings.clone(),
@@ -513,8 +520,8 @@ pub fn replay_up_to(stage: Stage, recording: &Path) -> Result<u64> {
             }
         }
     }
-    let finished = pipeline.finish(time);
-    Ok(count + finished.sink.rows)
+    let rows = pipeline.finish(time).sink.rows;
+    Ok(if stage == Stage::Attribute { rows } else { count })
 }
 
 /// Counts rows.

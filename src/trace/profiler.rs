@@ -111,7 +111,7 @@ impl Profiler {
         pipeline.events(ThreadId(0), &named);
         if let Some(Recording { writer, .. }) = &mut recording {
             writer.write(&Frame::Start { cupti_version: start.version.api(), time, epoch: start.epoch.0 });
-            writer.write(&Frame::Events { thread: ThreadId(0), name: None, bytes: named });
+            writer.write(&Frame::Events { thread: ThreadId(0), name: None, bytes: named.into() });
         }
         for (key, value) in facts {
             if let Some(Recording { writer, .. }) = &mut recording {

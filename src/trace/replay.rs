@@ -113,7 +113,7 @@ impl Replay {
 }
 
 /// Hands one frame to the pipeline. Returns the latest time that it tells.
-pub(crate) fn feed<S: TableSink>(pipeline: &mut Pipeline<S>, frame: Frame) -> Nanos {
+pub(crate) fn feed<S: TableSink>(pipeline: &mut Pipeline<S>, frame: Frame<'_>) -> Nanos {
     match frame {
         Frame::Start { .. } | Frame::End { .. } => {}
         Frame::Fact { key, value } => pipeline.fact(&key, &value),
