@@ -7,7 +7,7 @@
 //! beside it.
 //!
 //! Options, after `--`: a number of kernels (default 2 100 000), `repeat N` (default 5), `only NAME` for one input,
-//! `keep DIR` to keep the recordings and the datasets.
+//! `keep DIR` to keep the recordings and the datasets, `full` to leave out the stages (for a profiler).
 //!
 //! What could make the numbers wrong: a shared machine (hence medians with their spread); copies that are too much
 //! alike, and so compress too well (hence times that waver); a file system that is slower than this one.
@@ -46,13 +46,20 @@ fn main() {
     let repetitions = value_of("repeat").and_then(|count| count.parse().ok()).unwrap_or(5);
     let temporary = tempfile::tempdir().unwrap();
     let folder = value_of("keep").map_or_else(|| temporary.path().to_owned(), PathBuf::from);
+    let stages = !arguments.iter().any(|argument| argument == "full");
     let inputs = INPUTS.iter().filter(|input| value_of("only").is_none_or(|only| only == input.name));
 
-    let measured: Vec<Measured> = inputs.map(|input| measure(input, kernels, repetitions, &folder)).collect();
-    println!("| input | kernel rows | all rows | M kernel rows/s | spread | M rows/s | wall: M kernel rows/s | bytes/launch row | peak RSS |");
+    let measured: Vec<Measured> =
+        inputs.map(|input| measure(input, kernels, repetitions, stages, &folder)).collect();
+    println!(
+        "| input | kernel rows | all rows | M kernel rows/s | spread | M rows/s | wall: M kernel rows/s | bytes/launch row | peak RSS |"
+    );
     println!("|---|---|---|---|---|---|---|---|---|");
     for measured in &measured {
         measured.print_rate();
+    }
+    if !stages {
+        return;
     }
     println!("\nCost of each stage in ns per kernel row (median of {repetitions}):\n");
     println!("| input | {} | all |", STAGES.join(" | "));
@@ -74,7 +81,7 @@ struct Measured {
     peak_kib: u64,
 }
 
-fn measure(input: &Input, kernels: u64, repetitions: usize, folder: &Path) -> Measured {
+fn measure(input: &Input, kernels: u64, repetitions: usize, stages: bool, folder: &Path) -> Measured {
     let recordings = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/recordings");
     let small = recordings.join(input.recording).with_extension("cuprofrec");
     let name = input.name.replace(' ', "_");
@@ -91,15 +98,17 @@ fn measure(input: &Input, kernels: u64, repetitions: usize, folder: &Path) -> Me
         peak_kib: 0,
     };
     for _ in 0..repetitions {
-        for (at, stage) in [Stage::Read, Stage::Decode, Stage::Attribute].into_iter().enumerate() {
+        if stages {
+            for (at, stage) in [Stage::Read, Stage::Decode, Stage::Attribute].into_iter().enumerate() {
+                let start = cpu_seconds();
+                replay_up_to(stage, &large).unwrap();
+                measured.cpu[at].push(cpu_seconds() - start);
+            }
             let start = cpu_seconds();
-            replay_up_to(stage, &large).unwrap();
-            measured.cpu[at].push(cpu_seconds() - start);
+            let profile = Replay::open(&large).unwrap().run().unwrap();
+            measured.cpu[3].push(cpu_seconds() - start);
+            check(&profile, made);
         }
-        let start = cpu_seconds();
-        let profile = Replay::open(&large).unwrap().run().unwrap();
-        measured.cpu[3].push(cpu_seconds() - start);
-        check(&profile, made);
 
         forget_peak();
         let (start, start_wall) = (cpu_seconds(), Instant::now());

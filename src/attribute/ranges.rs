@@ -141,6 +141,13 @@ impl Written {
     }
 }
 
+#[derive(Debug)]
+struct JoinedPath {
+    path: Arc<str>,
+    _outer: Arc<str>,
+    _name: Arc<str>,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Ranges {
     states: NearMap<RangeId, State>,
@@ -150,8 +157,8 @@ pub(super) struct Ranges {
     settling: [Vec<RangeId>; super::SETTLING_ROUNDS as usize],
     settled: Vec<Settled>,
     written: Written,
-    /// Keyed by the parent path's address (the Arc is kept in the value) and the name.
-    paths: FxHashMap<(usize, Arc<str>), (Arc<str>, Arc<str>)>,
+    /// Joined paths by the addresses of the outer path and of the name, which the values keep from being reused.
+    paths: FxHashMap<(usize, usize), JoinedPath>,
     begin_lost: u64,
 }
 
@@ -397,9 +404,10 @@ impl Ranges {
 
     fn join(&mut self, parent: Option<Arc<str>>, name: &Arc<str>) -> Arc<str> {
         let Some(parent) = parent else { return Arc::clone(name) };
-        let key = (Arc::as_ptr(&parent).cast::<u8>() as usize, Arc::clone(name));
-        if let Some((_, path)) = self.paths.get(&key) {
-            return Arc::clone(path);
+        // Names are interned, so that nearly all equal ones have one address; others cost a path of their own.
+        let key = (parent.as_ptr() as usize, name.as_ptr() as usize);
+        if let Some(joined) = self.paths.get(&key) {
+            return Arc::clone(&joined.path);
         }
         if self.paths.len() >= MAX_CACHED_PATHS {
             self.paths.clear();
@@ -411,7 +419,8 @@ impl Ranges {
         } else {
             format!("{parent}/…").into()
         };
-        self.paths.insert(key, (parent, Arc::clone(&path)));
+        let joined = JoinedPath { path: Arc::clone(&path), _outer: parent, _name: Arc::clone(name) };
+        self.paths.insert(key, joined);
         path
     }
 }

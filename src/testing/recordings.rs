@@ -164,9 +164,10 @@ impl Template {
             Event::Launch { correlation, .. } => correlation.0,
             _ => 0,
         });
-        let recorded = self.records.iter().map(|(_, bytes)| {
-            Kept::of(bytes).map_or(0, |kept| get_u32(bytes, kept.correlation))
-        });
+        let recorded = self
+            .records
+            .iter()
+            .map(|(_, bytes)| Kept::of(bytes).map_or(0, |kept| get_u32(bytes, kept.correlation)));
         called.chain(recorded).max().unwrap_or(0)
     }
 }

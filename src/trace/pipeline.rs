@@ -569,7 +569,8 @@ fn args_json(args: &Args<'_>) -> Option<String> {
     if args.is_empty() {
         return None;
     }
-    let mut json = String::from("{");
+    let mut json = String::with_capacity(64);
+    json.push('{');
     for arg in args.iter() {
         if json.len() > 1 {
             json.push(',');
