@@ -214,8 +214,10 @@ impl Attributor {
             late += u64::from(!added);
             path
         });
-        for range in self.sets.members(site.epoch) {
-            late += u64::from(!self.ranges.add(*range, work));
+        if site.in_set {
+            for range in self.sets.members(site.epoch) {
+                late += u64::from(!self.ranges.add(*range, work));
+            }
         }
         self.counts.range_row_incomplete += late;
         if last {

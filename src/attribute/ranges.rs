@@ -164,19 +164,28 @@ pub(super) struct Ranges {
 
 impl Ranges {
     pub fn begin(&mut self, begin: Begin) {
-        let (range, parent) = (begin.range, begin.parent);
-        let state = self.states.entry(range).or_default();
-        if state.begun.is_some() {
+        let range = begin.range;
+        if self.states.get(&range).is_some_and(|state| state.begun.is_some()) {
             return; // a repeated event
         }
+        // The range around it has nearly always begun before, and its path is known.
+        let path = match begin.parent {
+            None => Some(Arc::clone(&begin.name)),
+            Some(parent) => {
+                let outer = match self.state_or_placeholder(parent) {
+                    Some(outer) => {
+                        outer.children += 1;
+                        outer.path.clone()
+                    }
+                    None => self.written.paths.get(&parent).cloned(),
+                };
+                outer.map(|outer| self.join(Some(outer), &begin.name))
+            }
+        };
+        let state = self.states.entry(range).or_default();
         state.begun = Some(begin);
-        let ended = state.end_ns.is_some(); // its end may have come first
-        if let Some(outer) = parent.and_then(|parent| self.state_or_placeholder(parent)) {
-            outer.children += 1;
-        }
-        if ended {
-            self.settle(range);
-        }
+        state.path = path;
+        state.settle(range, &mut self.settling[0]); // its end may have come first
     }
 
     /// The state of a range that another event names, made if its beginning has not been seen; none if its row
@@ -325,13 +334,15 @@ impl Ranges {
 
     /// Writes a row and returns the parent, which has one nested range less.
     fn write(&mut self, range: RangeId, end_if_open_ns: Option<i64>) -> Option<RangeId> {
-        let known = self.states.get(&range)?.path.is_some();
-        let path = if known { None } else { self.path(range) };
         let state = self.states.remove(&range)?;
-        let (Some(begin), Some(path)) = (state.begun, state.path.or(path)) else {
+        let Some(begin) = state.begun else {
             self.begin_lost += 1;
             return None;
         };
+        let path = state.path.unwrap_or_else(|| {
+            let outer = begin.parent.and_then(|parent| self.path(parent));
+            self.join(outer, &begin.name)
+        });
         self.written.insert(range, Arc::clone(&path));
         let parent = begin.parent;
         let end_ns = state.end_ns.or(end_if_open_ns).unwrap_or(begin.start_ns);

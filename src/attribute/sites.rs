@@ -1,6 +1,7 @@
 //! The bounded table of launching calls, by correlation id.
 
 use std::collections::VecDeque;
+use std::collections::hash_map::Entry;
 
 use super::near::NearMap;
 use crate::units::{CorrelationId, Nanos, ProcessEpoch, RangeId, ThreadId};
@@ -70,18 +71,20 @@ impl Sites {
     fn make_room(&mut self) -> Option<Site> {
         while self.recent.len() > KEEP_SEEN {
             let front = *self.recent.front()?;
-            let done = self.by_correlation.get(&front).is_none_or(Site::is_done);
-            if !done && self.recent.len() <= MAX_RECENT {
-                return None;
+            match self.by_correlation.entry(front) {
+                Entry::Occupied(site) if !site.get().is_done() => {
+                    if self.recent.len() <= MAX_RECENT {
+                        return None;
+                    }
+                    self.recent.pop_front();
+                    self.elders.push_back(front);
+                    return self.make_room_for_elders();
+                }
+                Entry::Occupied(site) => drop(site.remove_entry()),
+                Entry::Vacant(_) => {}
             }
             self.recent.pop_front();
-            if done {
-                self.by_correlation.remove(&front);
-                self.note_evicted(front);
-            } else {
-                self.elders.push_back(front);
-                return self.make_room_for_elders();
-            }
+            self.note_evicted(front);
         }
         None
     }

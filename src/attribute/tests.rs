@@ -355,3 +355,15 @@ fn launches_that_are_only_captured_do_not_pile_up() {
     let (_, _, counts) = attributor.finish(2);
     assert_eq!(counts.launches_without_record, 1_000_000);
 }
+
+#[test]
+fn work_launched_from_the_device_adds_nothing_to_the_range_of_another_launch() {
+    let mut attributor = Attributor::new(Nanos(0), BASE);
+    let range = RangeId::from_raw(7);
+    attributor.launch(launch(1, range));
+    let link = attributor.attribute(Origin { device_launched: true, ..origin(1) }, ONE);
+    assert_eq!((link.attribution, link.range), (Attribution::DeviceLaunched, None));
+    let link = attributor.attribute(origin(1), ONE);
+    assert_eq!((link.attribution, link.range), (Attribution::Range, range));
+    assert_eq!(attributor.finish(9).2.launches_without_record, 0);
+}
