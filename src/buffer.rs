@@ -12,18 +12,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crossbeam_queue::ArrayQueue;
 
-/// Bytes of one block. Large enough that a request, which happens inside a launch, is rare (about every 4 000
+/// Bytes of one block. Large enough that a request, which happens inside a launch, is rare (about every 1 000
 /// kernels), small enough that a partly filled one per thread costs little.
-pub const BLOCK_BYTES: usize = 1 << 20;
+pub const BLOCK_BYTES: usize = 256 << 10;
 
 /// Blocks that exist before the first launch.
-pub const INITIAL_BLOCKS: usize = 16;
+pub const INITIAL_BLOCKS: usize = 64;
 
 /// Blocks that may exist: the memory bound of the pool is `MAX_BLOCKS * BLOCK_BYTES`, 256 MiB.
-pub const MAX_BLOCKS: usize = 256;
+pub const MAX_BLOCKS: usize = 1024;
 
 /// The worker adds blocks when fewer than this many are free.
-const LOW_WATER: usize = 8;
+const LOW_WATER: usize = 32;
 
 /// Alignment of a block: a page, more than the 8 bytes that CUPTI asks for.
 const ALIGN: usize = 4096;
@@ -114,10 +114,20 @@ impl Pool {
     /// Makes at least `blocks` blocks exist. Called at the start of a session and by the worker.
     pub fn prepare(&self, blocks: usize) {
         while self.allocated.load(Ordering::Relaxed) < blocks.min(MAX_BLOCKS) {
-            let Some(block) = Block::allocate() else { return };
-            self.allocated.fetch_add(1, Ordering::Relaxed);
+            let Some(block) = self.grow() else { return };
             self.recycle_clean(block);
         }
+    }
+
+    /// A new block, within the bound.
+    fn grow(&self) -> Option<Block> {
+        let within_bound = |blocks| (blocks < MAX_BLOCKS).then_some(blocks + 1);
+        self.allocated.fetch_update(Ordering::Relaxed, Ordering::Relaxed, within_bound).ok()?;
+        let block = Block::allocate();
+        if block.is_none() {
+            self.allocated.fetch_sub(1, Ordering::Relaxed);
+        }
+        block
     }
 
     /// Adds blocks while few are free and the bound allows it.
@@ -131,9 +141,13 @@ impl Pool {
         }
     }
 
-    /// A free block, or none: then CUPTI drops records and counts them. Never waits or allocates.
+    /// A free block, or none: then CUPTI drops records and counts them. Never waits.
+    ///
+    /// Where none is free, one is allocated on the spot, within the bound: many threads that launch for the first time
+    /// at once each need one, before the worker can know. It costs that launch some 100 µs; its record would be lost
+    /// otherwise.
     pub fn take(&self) -> Option<Block> {
-        let block = self.free.pop();
+        let block = self.free.pop().or_else(|| self.grow());
         if block.is_none() {
             self.declined.fetch_add(1, Ordering::Relaxed);
         }
@@ -198,9 +212,11 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_pool_declines_and_counts() {
+    fn an_exhausted_pool_declines_and_counts() {
         let pool = Pool::new();
-        assert!(pool.take().is_none());
+        let taken: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
+        assert_eq!(taken.len(), MAX_BLOCKS);
+        assert_eq!(pool.memory_bytes(), MAX_BLOCKS * BLOCK_BYTES);
         assert!(pool.take().is_none());
         assert_eq!(pool.take_declined(), 2);
         assert_eq!(pool.take_declined(), 0);

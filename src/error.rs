@@ -1,5 +1,6 @@
 //! The crate's error: what failed, which call, its code by name, and what to do next.
 
+use std::error::Error as _;
 use std::fmt;
 
 /// The result of a fallible call of this crate.
@@ -130,8 +131,17 @@ impl fmt::Display for Error {
             }
             f.write_str(")")?;
         }
-        if let Some(source) = &self.source {
-            write!(f, ": {source}")?;
+        // The whole chain: often only the innermost error says why ("invalid ELF header"), unless an outer one has
+        // repeated its words.
+        let mut told = String::new();
+        let mut source = self.source();
+        while let Some(error) = source {
+            let words = error.to_string();
+            if !told.contains(&words) {
+                write!(f, ": {words}")?;
+                told = words;
+            }
+            source = error.source();
         }
         if let Some(hint) = &self.hint {
             write!(f, "\n  {hint}")?;

@@ -5,6 +5,7 @@ mod recordings;
 use std::ffi::CStr;
 
 use crate::channel::{self, Event, Named, decode};
+use crate::losses::Cause;
 use crate::range;
 use crate::units::CorrelationId;
 
@@ -45,7 +46,7 @@ pub fn end_session() {
 /// Logs a launch as CUPTI's callback does.
 #[inline]
 pub fn launch(correlation: u32) {
-    range::log_launch(CorrelationId(correlation), 307);
+    range::log_launch(CorrelationId(correlation), 307, 0, || b"");
 }
 
 /// Empties the rings without looking.
@@ -61,6 +62,12 @@ pub fn drain() -> Vec<Seen> {
         seen.extend(decode(run).map(|event| event.map_or_else(|_| damaged(), |event| see(&event))))
     });
     seen
+}
+
+/// Every cause of loss: its name, and what it means.
+#[must_use]
+pub fn causes() -> Vec<(&'static str, &'static str)> {
+    Cause::ALL.iter().map(|cause| (cause.name(), cause.meaning())).collect()
 }
 
 /// Events lost so far.
@@ -126,6 +133,7 @@ fn see(event: &Event<'_>) -> Seen {
                 Named::Domain { domain } => (domain, 0),
                 Named::Category { domain, category } => (domain, category),
                 Named::Thread { tid } => (0, tid),
+                Named::Symbol { symbol } => (0, symbol.to_raw()),
             };
             Seen { what: "name", domain, category, name: text(name), ..Seen::default() }
         }

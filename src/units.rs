@@ -1,6 +1,6 @@
 //! Newtypes for ids and times, so that two of them cannot be exchanged in a call.
 
-use std::num::NonZeroU64;
+use std::num::{NonZeroU32, NonZeroU64};
 
 /// A time in nanoseconds on CUPTI's host clock: nanoseconds since the Unix epoch (CUPTI's default on Linux).
 ///
@@ -47,6 +47,24 @@ impl RangeId {
 /// names the exact set that was open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProcessEpoch(pub u32);
+
+/// The name of a launched function, as one thread told it; only good within one session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SymbolId(NonZeroU32);
+
+impl SymbolId {
+    /// The symbol with this number, or none for 0, which stands for "no name" on the wire.
+    #[must_use]
+    pub fn from_raw(raw: u32) -> Option<Self> {
+        NonZeroU32::new(raw).map(Self)
+    }
+
+    /// The number on the wire.
+    #[must_use]
+    pub fn to_raw(self) -> u32 {
+        self.0.get()
+    }
+}
 
 /// The operating system's id of a thread (`gettid`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -6,23 +6,24 @@
 //! cargo bench --bench launch_cost -- --tail --graph --finish --empty --reps 9 --count 200000
 //! ```
 //!
-//! Everything is measured in one process, the modes taking turns within each repetition, against the cheapest thing
-//! that CUPTI can do: kernel records into pooled buffers, counted and thrown away. The GPU's clocks are not touched, so
+//! Everything is measured in one run, the modes taking turns within each repetition, against the cheapest thing that
+//! CUPTI can do: kernel records into pooled buffers, counted and thrown away. `--fresh` and `--tail` use a process for
+//! each turn (`child` says why), the others this one. The GPU's clocks are not touched, so
 //! absolute times differ by machine and by minute; the differences within a repetition are what counts. To doubt
 //! them: look at the spread, at other users of the machine, and at the count of records.
 #![expect(clippy::print_stdout, reason = "a bench prints its results")]
 
+mod child;
 mod nvtx;
 mod raw;
 mod stats;
-mod tail;
 
 use std::error::Error;
 use std::path::PathBuf;
-use std::process::Command;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
+use child::Task;
 use cuprof::{Profile, Profiler};
 use cuprof_workload::{Gpu, Graph, Launcher, cuda_version};
 use nvtx::Handlers;
@@ -85,8 +86,8 @@ struct Options {
     parts: Vec<String>,
     /// `Builder::flush_period`, if not the default.
     flush_ms: Option<u64>,
-    /// A mode's letter and the file for its latencies: the child process of `--tail`.
-    only_tail: Option<(String, String)>,
+    /// This process is a child that takes one turn.
+    child: Option<Task>,
 }
 
 impl Options {
@@ -106,7 +107,7 @@ impl Options {
             threads: vec![1, 4],
             parts: Vec::new(),
             flush_ms: None,
-            only_tail: None,
+            child: None,
         };
         let mut args = std::env::args().skip(1);
         while let Some(arg) = args.next() {
@@ -120,12 +121,18 @@ impl Options {
                         value()?.split(',').map(str::parse).collect::<std::result::Result<_, _>>()?;
                 }
                 "--flush-ms" => options.flush_ms = Some(value()?.parse()?),
-                "--only-tail" => options.only_tail = Some((value()?, args.next().unwrap_or_default())),
-                "--launch" | "--tail" | "--graph" | "--finish" | "--empty" | "--only-bare" => {
+                "--child" => {
+                    let mut next = || args.next().ok_or("--child needs a mode, threads, and a file or -");
+                    let (mode, threads, file) = (next()?, next()?.parse()?, next()?);
+                    options.child = Some(Task { mode, threads, latencies: (file != "-").then_some(file) });
+                }
+                "--launch" | "--fresh" | "--range" | "--tail" | "--graph" | "--finish" | "--empty" => {
                     options.parts.push(arg[2..].to_owned());
                 }
                 "--all" => {
-                    options.parts.extend(["empty", "launch", "graph", "tail", "finish"].map(str::to_owned));
+                    options.parts.extend(
+                        ["empty", "range", "launch", "fresh", "graph", "tail", "finish"].map(str::to_owned),
+                    );
                 }
                 "--bench" => {} // cargo bench says so
                 _ => return Err(format!("unknown argument {arg}; the source lists them").into()),
@@ -419,8 +426,8 @@ fn rss_mib(field: &str) -> f64 {
 }
 
 impl Bench {
-    /// Cost of a launch.
-    fn launch(&mut self) -> Result<()> {
+    /// Cost of a launch: all turns in this process, or each in a `fresh` one.
+    fn launch(&mut self, fresh: bool) -> Result<()> {
         let modes = self.modes(&Mode::ALL);
         for threads in self.options.threads.clone() {
             let count = self.options.count;
@@ -429,14 +436,19 @@ impl Bench {
             let mut complaints: Vec<Option<String>> = vec![None; modes.len()];
             for repetition in 0..self.options.repetitions {
                 for index in order(&modes, repetition) {
-                    let turn = self.throughput(modes[index], threads, count)?;
+                    let turn = if fresh {
+                        child::throughput(modes[index], threads, &self.options)?
+                    } else {
+                        self.throughput(modes[index], threads, count)?
+                    };
                     samples[index].0.push(turn.nanoseconds);
                     finishes[index].0.push(turn.finish.as_secs_f64() * 1e3);
                     complaints[index] = complaints[index].take().or(turn.complaint);
                 }
             }
             println!(
-                "\n### Cost of a launch: {threads} thread{}, {} repetitions of {count} launches each\n",
+                "\n### Cost of a launch{}: {threads} thread{}, {} repetitions of {count} launches each\n",
+                if fresh { ", each turn in a process of its own" } else { "" },
                 if threads == 1 { "" } else { "s with a stream each" },
                 self.options.repetitions
             );
@@ -497,7 +509,8 @@ impl Bench {
                     self.handlers.as_ref().err().map_or("", String::as_str)
                 ),
             }
-            self.json.object(&format!("launch_{threads}_threads_ns"), &json);
+            let part = if fresh { "fresh" } else { "launch" };
+            self.json.object(&format!("{part}_{threads}_threads_ns"), &json);
         }
         Ok(())
     }
@@ -513,6 +526,59 @@ impl Bench {
         Ok(Turn { nanoseconds: nanoseconds?, finish, complaint })
     }
 
+    /// What a range adds to a launch, in one session: blocks with and without ranges take turns, a few milliseconds
+    /// each, so that nothing else changes between them.
+    fn range(&mut self) -> Result<()> {
+        const BLOCK: u64 = 1_000;
+        let blocks = (self.options.count / BLOCK).max(10) * 4;
+        let mut added = Sample::default();
+        let mut plain = Sample::default();
+        self.gpu.bind()?;
+        pin(0);
+        let active = self.start(Mode::Ranges)?;
+        let launcher = &self.launchers[0];
+        let mut failed = 0;
+        let mut block = |with_range: bool| -> Result<f64> {
+            let start = Instant::now();
+            for _ in 0..BLOCK {
+                failed |= if with_range { OwnRange.around(|| launcher.launch()) } else { launcher.launch() };
+            }
+            let elapsed = start.elapsed();
+            launcher.synchronize()?;
+            Ok(elapsed.as_nanos() as f64 / BLOCK as f64)
+        };
+        for index in 0..blocks {
+            // Which comes first alternates.
+            let (first, second) = (block(index % 2 == 0)?, block(index % 2 == 1)?);
+            let (with, without) = if index % 2 == 0 { (first, second) } else { (second, first) };
+            added.0.push(with - without);
+            plain.0.push(without);
+        }
+        if failed != 0 {
+            return Err("a launch failed".into());
+        }
+        let (_, complaint) = active.end(2 * blocks * BLOCK, blocks * BLOCK)?;
+        let quartiles = |sample: &Sample| {
+            let mut sorted = sample.0.clone();
+            sorted.sort_by(f64::total_cmp);
+            let at = |part: f64| sorted[(part * (sorted.len() - 1) as f64) as usize];
+            format!("{:.0} ns (quartiles {:.0} to {:.0})", at(0.5), at(0.25), at(0.75))
+        };
+        println!(
+            "\n### A range around each launch, in one session: {blocks} pairs of blocks of {BLOCK} launches\n"
+        );
+        println!("* a launch without a range: {}", quartiles(&plain));
+        println!(
+            "* added by a range: {}; records: {}",
+            quartiles(&added),
+            complaint.as_deref().unwrap_or("all")
+        );
+        let mut json = Json::default();
+        json.numbers("added", &added.0);
+        self.json.object("range_in_place_ns", &json);
+        Ok(())
+    }
+
     /// The worst launch of a million, each run in a process of its own: device-side buffers are allocated with the
     /// context, so that a profiler has to be there before it.
     fn tail(&mut self) -> Result<()> {
@@ -522,7 +588,7 @@ impl Bench {
         let mut complaints = vec![None; modes.len()];
         for repetition in 0..repetitions {
             for index in order(&modes, repetition) {
-                let (latencies, complaint) = tail::in_another_process(modes[index], &self.options)?;
+                let (latencies, complaint) = child::latencies(modes[index], &self.options)?;
                 complaints[index] = complaints[index].take().or(complaint);
                 all[index].push(latencies);
             }
@@ -718,41 +784,10 @@ fn verdict(sentence: &str, met: bool) {
     println!("* {sentence}: **{}**", if met { "met" } else { "not met" });
 }
 
-/// A process that never loads CUPTI: what (a) should be.
-fn bare_in_another_process(options: &Options) -> Result<f64> {
-    let output = Command::new(std::env::current_exe()?)
-        .args([
-            "--only-bare",
-            "--reps",
-            &options.repetitions.to_string(),
-            "--count",
-            &options.count.to_string(),
-        ])
-        .output()?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let value = text.lines().find_map(|line| line.strip_prefix("bare_ns="));
-    Ok(value.ok_or_else(|| format!("it ended with {}: {text}", output.status))?.parse()?)
-}
-
-fn only_bare(options: &Options) -> Result<()> {
-    let gpu = Gpu::open()?;
-    let launchers = [gpu.launcher(&gpu.stream()?)?];
-    let mut sample = Sample::default();
-    for _ in 0..options.repetitions {
-        let throughput = Throughput { gpu: &gpu, launchers: &launchers, count: options.count };
-        sample.0.push(throughput.run(Nothing)?);
-    }
-    println!("bare_ns={}", sample.median());
-    Ok(())
-}
-
 fn main() -> Result<()> {
     let options = Options::from_args()?;
-    if options.parts.iter().any(|part| part == "only-bare") {
-        return only_bare(&options);
-    }
-    if let Some((mode, file)) = &options.only_tail {
-        return tail::only(mode, file, &options);
+    if let Some(task) = &options.child {
+        return child::take_turn(task, &options);
     }
     let Some(cuda) = cuda_version() else {
         println!("skipped: libcuda is not installed");
@@ -784,15 +819,6 @@ fn main() -> Result<()> {
     json.text("gpu", &gpu.describe());
     json.text("cupti", &raw.describe());
     json.text("command", &std::env::args().collect::<Vec<_>>().join(" "));
-    if options.parts.iter().any(|part| part == "launch") {
-        match bare_in_another_process(&options) {
-            Ok(nanoseconds) => {
-                println!("\nA launch in a process that never loads CUPTI: {nanoseconds:.0} ns (median).");
-                json.number("launch_without_cupti_in_the_process_ns", nanoseconds);
-            }
-            Err(error) => println!("\n(A process without CUPTI could not be measured: {error})"),
-        }
-    }
     let handlers = Handlers::of(raw.symbols()).or_else(|_| {
         // CUPTI 13 installs nothing while it has not been used: once more, with marker records on.
         raw.start(Records::KernelsLaunchesMarkers)?;
@@ -805,7 +831,9 @@ fn main() -> Result<()> {
     let mut failed = false;
     for part in parts {
         let done = match part.as_str() {
-            "launch" => bench.launch(),
+            "launch" => bench.launch(false),
+            "fresh" => bench.launch(true),
+            "range" => bench.range(),
             "tail" => bench.tail(),
             "graph" => bench.graph(),
             "finish" => bench.finish(),

@@ -15,7 +15,7 @@ use cupti_sys::{Cupti, LoadOptions, Symbols};
 /// The size of a buffer.
 pub const BUFFER_BYTES: usize = 1 << 20;
 /// How many there are.
-const BUFFERS: usize = 96;
+const BUFFERS: usize = 384;
 /// Device-side buffers that CUPTI allocates with a context.
 const DEVICE_BUFFERS: usize = 40;
 

@@ -118,7 +118,7 @@ fn machine(profile: &Profile) -> Option<String> {
     let facts = Dataset::open(profile.dataset()?).ok()?.env().ok()?;
     let gpu = facts.get("gpu.0.name")?;
     let driver = facts.get("driver.version").or_else(|| facts.get("driver.cuda_version"))?;
-    let cupti = facts.get("cupti.version")?;
+    let cupti = facts.get("cupti.version")?.split(" (").next()?; // "CUPTI 13.0.1 (API 130001)"
     Some(format!("{gpu} (driver {driver}, {cupti})"))
 }
 

@@ -18,8 +18,8 @@ use sets::Sets;
 use sites::{Found, Site, Sites};
 
 use crate::channel::RangeKind;
-use crate::table::rows::{Attribution, RangeRow, RangeSetRow};
-use crate::units::{CorrelationId, Nanos, ProcessEpoch, RangeId, ThreadId};
+use crate::table::rows::{Attribution, RangeSetRow};
+use crate::units::{CorrelationId, Nanos, ProcessEpoch, RangeId, SymbolId, ThreadId};
 
 /// Rounds for which a row is kept back after nothing is awaited for it. Threads are asked for their events one after
 /// the other, so what one thread logged can come a round after what another logged later.
@@ -49,6 +49,8 @@ pub(crate) struct Link {
     pub path: Option<Arc<str>>,
     pub set: Option<ProcessEpoch>,
     pub thread: Option<ThreadId>,
+    /// The launched function, where the call launched one and not a graph.
+    pub symbol: Option<SymbolId>,
     /// Host time of the launching call.
     pub time: Option<Nanos>,
 }
@@ -60,6 +62,7 @@ pub(crate) struct Launch {
     pub range: Option<RangeId>,
     pub epoch: ProcessEpoch,
     pub thread: ThreadId,
+    pub symbol: Option<SymbolId>,
     pub time: Nanos,
     /// The call may lead to more than one record (a graph, a batch of copies).
     pub many: bool,
@@ -120,6 +123,7 @@ impl Attributor {
                 range: launch.range,
                 epoch: launch.epoch,
                 thread: launch.thread,
+                symbol: launch.symbol,
                 time: launch.time,
                 many: launch.many,
                 graph: launch.graph,
@@ -187,6 +191,7 @@ impl Attributor {
             path: None,
             set: None,
             thread: None,
+            symbol: None,
             time: None,
         };
         if origin.device_launched {
@@ -236,6 +241,7 @@ impl Attributor {
             path,
             set: site.in_set.then_some(site.epoch),
             thread: Some(site.thread),
+            symbol: site.symbol.filter(|_| !origin.graph_node),
             time: Some(site.time),
         }
     }

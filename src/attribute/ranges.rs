@@ -133,10 +133,10 @@ impl Written {
     fn insert(&mut self, range: RangeId, path: Arc<str>) {
         self.paths.insert(range, path);
         self.order.push_back(range);
-        if self.order.len() > KEEP_WRITTEN {
-            if let Some(oldest) = self.order.pop_front() {
-                self.paths.remove(&oldest);
-            }
+        if self.order.len() > KEEP_WRITTEN
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.paths.remove(&oldest);
         }
     }
 }
@@ -324,10 +324,10 @@ impl Ranges {
         for range in std::mem::take(&mut self.settling[0]) {
             let Some(state) = self.states.get_mut(&range) else { continue };
             state.settling = false;
-            if state.is_settled() {
-                if let Some(parent) = self.write(range, None) {
-                    self.settle(parent);
-                }
+            if state.is_settled()
+                && let Some(parent) = self.write(range, None)
+            {
+                self.settle(parent);
             }
         }
     }

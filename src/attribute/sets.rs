@@ -212,10 +212,6 @@ impl Sets {
     pub fn events_lost(&self) -> u64 {
         self.events_lost
     }
-
-    pub fn len(&self) -> usize {
-        self.sets.len() + self.waiting.len() + self.early.len()
-    }
 }
 
 fn write_rows(epoch: ProcessEpoch, set: &mut Set, rows: &mut Vec<RangeSetRow>) {

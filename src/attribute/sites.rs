@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::collections::hash_map::Entry;
 
 use super::near::NearMap;
-use crate::units::{CorrelationId, Nanos, ProcessEpoch, RangeId, ThreadId};
+use crate::units::{CorrelationId, Nanos, ProcessEpoch, RangeId, SymbolId, ThreadId};
 
 /// Calls that are remembered after their record came, for a second record of the same call.
 const KEEP_SEEN: usize = 1 << 16;
@@ -22,6 +22,7 @@ pub(super) struct Site {
     pub range: Option<RangeId>,
     pub epoch: ProcessEpoch,
     pub thread: ThreadId,
+    pub symbol: Option<SymbolId>,
     pub time: Nanos,
     pub many: bool,
     pub graph: bool,
@@ -132,6 +133,7 @@ mod tests {
             range: None,
             epoch: ProcessEpoch(0),
             thread: ThreadId(1),
+            symbol: None,
             time: Nanos(0),
             many: false,
             graph: false,

@@ -61,10 +61,10 @@ impl Writer {
     /// Appends a frame. After the first failure nothing more is written, so that the file stays readable up to
     /// there, and frames are counted as lost.
     pub fn write(&mut self, frame: &Frame<'_>) {
-        if self.first_error.is_none() {
-            if let Err(error) = self.try_write(frame) {
-                self.first_error = Some(Error::io("cannot write the recording", &self.path, error));
-            }
+        if self.first_error.is_none()
+            && let Err(error) = self.try_write(frame)
+        {
+            self.first_error = Some(Error::io("cannot write the recording", &self.path, error));
         }
         self.frames_lost += u64::from(self.first_error.is_some());
     }

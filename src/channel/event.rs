@@ -5,7 +5,7 @@
 
 use std::ops::Deref;
 
-use crate::units::{CorrelationId, Nanos, ProcessEpoch, RangeId};
+use crate::units::{CorrelationId, Nanos, ProcessEpoch, RangeId, SymbolId};
 
 /// How a range is bounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -140,6 +140,8 @@ pub(crate) enum Event<'a> {
         epoch: ProcessEpoch,
         /// CUPTI's driver callback id of the call.
         cbid: u32,
+        /// The launched function, if the call launches one.
+        symbol: Option<SymbolId>,
         time: Nanos,
     },
     /// A range instance begins.
@@ -180,7 +182,7 @@ pub(crate) enum Event<'a> {
     /// A pop found no range of its domain that was pushed on its thread in this session, or an end named a
     /// range that was not started in this session.
     Unbalanced { domain: u32, process: bool, time: Nanos },
-    /// A name for a number: an NVTX domain, a category of a domain, or a thread.
+    /// A name for a number: an NVTX domain, a category of a domain, a thread, or a launched function.
     Name { what: Named, name: &'a [u8] },
 }
 
@@ -190,4 +192,5 @@ pub(crate) enum Named {
     Domain { domain: u32 },
     Category { domain: u32, category: u32 },
     Thread { tid: u32 },
+    Symbol { symbol: SymbolId },
 }

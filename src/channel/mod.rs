@@ -13,7 +13,7 @@ mod wire;
 pub use event::{Arg, ArgValue};
 pub(crate) use event::{Args, Event, Named, Payload, RangeKind};
 pub(crate) use registry::{
-    Dropped, ThreadMeta, begin_session, count_dropped, drain, dropped, end_session, log, memory_bytes,
+    ThreadMeta, begin_session, count_dropped, drain, dropped, end_session, log, memory_bytes,
 };
 pub(crate) use session::Session;
 pub(crate) use wire::{append, decode};

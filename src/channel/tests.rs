@@ -10,7 +10,7 @@ use super::registry::DEFAULT_RING_BYTES;
 use super::ring::{MAX_EVENT_BYTES, Pushed, Ring};
 use super::wire::{append, decode};
 use super::{Session, ThreadMeta, begin_session, drain, dropped, end_session, log, memory_bytes};
-use crate::units::{CorrelationId, Nanos, ProcessEpoch, RangeId};
+use crate::units::{CorrelationId, Nanos, ProcessEpoch, RangeId, SymbolId};
 
 /// A session that a test has for itself: tests that log wait for one another here.
 pub(crate) struct TestSession {
@@ -56,7 +56,14 @@ pub(crate) fn events(runs: &[(ThreadMeta, Vec<u8>)]) -> Vec<Event<'_>> {
 
 fn launch(correlation: u32) -> Event<'static> {
     let correlation = CorrelationId(correlation);
-    Event::Launch { correlation, range: None, epoch: ProcessEpoch(0), cbid: 307, time: Nanos(1) }
+    Event::Launch {
+        correlation,
+        range: None,
+        epoch: ProcessEpoch(0),
+        cbid: 307,
+        symbol: None,
+        time: Nanos(1),
+    }
 }
 
 fn named(name: &[u8]) -> Event<'_> {
@@ -137,7 +144,14 @@ fn all_events(
         args: Args::Borrowed(&args),
     };
     out(&[
-        Event::Launch { correlation: CorrelationId(b), range: parent, epoch, cbid: c, time },
+        Event::Launch {
+            correlation: CorrelationId(b),
+            range: parent,
+            epoch,
+            cbid: c,
+            symbol: SymbolId::from_raw(c),
+            time,
+        },
         begin,
         Event::End { range, epoch: (b % 3 == 0).then_some(epoch), time },
         Event::Mark { range: parent, domain, category, color, payload, time, name },
@@ -145,6 +159,7 @@ fn all_events(
         Event::Name { what: Named::Domain { domain }, name },
         Event::Name { what: Named::Category { domain, category }, name },
         Event::Name { what: Named::Thread { tid: b }, name },
+        Event::Name { what: Named::Symbol { symbol: SymbolId::from_raw(c | 1).expect("not 0") }, name },
     ]);
 }
 

@@ -9,7 +9,7 @@
 
 use super::event::{Arg, ArgValue, Args, Event, Named, Payload, RangeKind};
 use crate::error::{Error, ErrorKind, Result};
-use crate::units::{CorrelationId, Nanos, ProcessEpoch, RangeId};
+use crate::units::{CorrelationId, Nanos, ProcessEpoch, RangeId, SymbolId};
 
 pub(super) const WORD_BYTES: usize = size_of::<u64>();
 
@@ -138,9 +138,11 @@ fn head(event: &Event<'_>) -> (u8, u8) {
     match event {
         Event::Launch { .. } => (kind::LAUNCH, 0),
         Event::Begin { kind, payload, color, .. } => {
-            (kind::BEGIN, *kind as u8 | payload_kind(*payload) << 2 | u8::from(color.is_some()) << 4)
+            let small = *kind as u8 | payload_kind(*payload) << 2 | u8::from(color.is_some()) << 4;
+            (kind::BEGIN, if is_plain(event) { small | PLAIN } else { small })
         }
-        Event::End { epoch, .. } => (kind::END, u8::from(epoch.is_some())),
+        Event::End { epoch: Some(_), .. } => (kind::END, 1),
+        Event::End { epoch: None, .. } => (kind::END, SHORT),
         Event::Mark { payload, color, .. } => {
             (kind::MARK, payload_kind(*payload) << 2 | u8::from(color.is_some()) << 4)
         }
@@ -148,16 +150,41 @@ fn head(event: &Event<'_>) -> (u8, u8) {
         Event::Name { what: Named::Domain { .. }, .. } => (kind::NAME, 1),
         Event::Name { what: Named::Category { .. }, .. } => (kind::NAME, 2),
         Event::Name { what: Named::Thread { .. }, .. } => (kind::NAME, 3),
+        Event::Name { what: Named::Symbol { .. }, .. } => (kind::NAME, 4),
+    }
+}
+
+/// Set in the header of a beginning that has nothing but a name: its record is half as long as a full one, which
+/// matters, because every cache line that is logged has to come back from the worker's core first.
+const PLAIN: u8 = 0x20;
+
+/// Set in the header of the end of a range that is not process-wide, and has no epoch.
+const SHORT: u8 = 0x2;
+
+#[inline]
+fn is_plain(event: &Event<'_>) -> bool {
+    match event {
+        Event::Begin { domain: 0, category: 0, color: None, payload: Payload::None, args, .. } => {
+            args.is_empty()
+        }
+        _ => false,
     }
 }
 
 #[inline]
 fn body(event: &Event<'_>, sink: &mut impl Sink) {
     match event {
-        Event::Launch { correlation, range, epoch, cbid, time } => {
+        Event::Begin { range, parent, epoch, time, name, .. } if is_plain(event) => {
+            sink.word(range.0.get());
+            sink.word(raw(*parent));
+            sink.word(time.0.cast_unsigned());
+            sink.pair(epoch.0, len32(name));
+            sink.bytes(name);
+        }
+        Event::Launch { correlation, range, epoch, cbid, symbol, time } => {
             sink.word(raw(*range));
             sink.pair(correlation.0, *cbid);
-            sink.pair(epoch.0, 0);
+            sink.pair(epoch.0, symbol.map_or(0, SymbolId::to_raw));
             sink.word(time.0.cast_unsigned());
         }
         Event::Begin {
@@ -187,7 +214,9 @@ fn body(event: &Event<'_>, sink: &mut impl Sink) {
         }
         Event::End { range, epoch, time } => {
             sink.word(range.0.get());
-            sink.pair(epoch.map_or(0, |epoch| epoch.0), 0);
+            if let Some(epoch) = epoch {
+                sink.pair(epoch.0, 0);
+            }
             sink.word(time.0.cast_unsigned());
         }
         Event::Mark { range, domain, category, color, payload, time, name } => {
@@ -207,6 +236,7 @@ fn body(event: &Event<'_>, sink: &mut impl Sink) {
                 Named::Domain { domain } => sink.pair(domain, 0),
                 Named::Category { domain, category } => sink.pair(domain, category),
                 Named::Thread { tid } => sink.pair(tid, 0),
+                Named::Symbol { symbol } => sink.pair(symbol.to_raw(), 0),
             }
             sink.pair(len32(name), 0);
             sink.bytes(name);
@@ -354,9 +384,34 @@ fn event<'a>(header: Header, mut fields: Fields<'a>) -> Option<Event<'a>> {
         kind::LAUNCH => {
             let range = RangeId::from_raw(f.word()?);
             let (correlation, cbid) = f.pair()?;
-            let (epoch, _) = f.pair()?;
-            let correlation = CorrelationId(correlation);
-            Event::Launch { correlation, range, epoch: ProcessEpoch(epoch), cbid, time: f.time()? }
+            let (epoch, symbol) = f.pair()?;
+            Event::Launch {
+                correlation: CorrelationId(correlation),
+                range,
+                epoch: ProcessEpoch(epoch),
+                cbid,
+                symbol: SymbolId::from_raw(symbol),
+                time: f.time()?,
+            }
+        }
+        kind::BEGIN if header.small & PLAIN != 0 => {
+            let range = RangeId::from_raw(f.word()?)?;
+            let parent = RangeId::from_raw(f.word()?);
+            let time = f.time()?;
+            let (epoch, name_len) = f.pair()?;
+            Event::Begin {
+                range,
+                kind: range_kind(header.small)?,
+                parent,
+                epoch: ProcessEpoch(epoch),
+                domain: 0,
+                category: 0,
+                color: None,
+                payload: Payload::None,
+                time,
+                name: f.bytes(name_len as usize)?,
+                args: Args::Owned(Vec::new()),
+            }
         }
         kind::BEGIN => {
             let range = RangeId::from_raw(f.word()?)?;
@@ -384,7 +439,7 @@ fn event<'a>(header: Header, mut fields: Fields<'a>) -> Option<Event<'a>> {
         }
         kind::END => {
             let range = RangeId::from_raw(f.word()?)?;
-            let (epoch, _) = f.pair()?;
+            let epoch = if header.small & SHORT != 0 { 0 } else { f.pair()?.0 };
             let epoch = (header.small & 1 != 0).then_some(ProcessEpoch(epoch));
             Event::End { range, epoch, time: f.time()? }
         }
@@ -407,6 +462,7 @@ fn event<'a>(header: Header, mut fields: Fields<'a>) -> Option<Event<'a>> {
                 1 => Named::Domain { domain: first },
                 2 => Named::Category { domain: first, category: second },
                 3 => Named::Thread { tid: first },
+                4 => Named::Symbol { symbol: SymbolId::from_raw(first)? },
                 _ => return None,
             };
             let (name_len, _) = f.pair()?;

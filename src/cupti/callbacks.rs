@@ -1,8 +1,9 @@
 //! What CUPTI calls: on the application's threads inside its CUDA calls, and on CUPTI's own.
 //!
-//! Each callback is one call through the guard, takes or pushes a block or logs one event, and never waits,
-//! allocates, logs, or calls CUDA or CUPTI.
+//! Each callback is one call through the guard, takes or pushes a block or logs one event, and never waits, logs, or
+//! calls CUDA or CUPTI. It allocates only where a buffer is asked for while all are in use.
 
+use std::ffi::CStr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,7 +19,7 @@ use crate::units::CorrelationId;
 static PANICS: AtomicU64 = AtomicU64::new(0);
 static FATAL_ERRORS: AtomicU64 = AtomicU64::new(0);
 static WORKER_LISTENS: AtomicBool = AtomicBool::new(false);
-static BUFFERS_REQUESTED: AtomicU64 = AtomicU64::new(0);
+static BUFFER_REQUESTED: AtomicBool = AtomicBool::new(false);
 
 /// What went wrong inside callbacks since the session began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,7 +41,8 @@ pub(crate) fn faults() -> Faults {
 pub(crate) fn begin_session() {
     PANICS.store(0, Ordering::Relaxed);
     FATAL_ERRORS.store(0, Ordering::Relaxed);
-    BUFFERS_REQUESTED.store(0, Ordering::Relaxed);
+    // A context that was destroyed between sessions went unnoticed.
+    CONTEXTS.clear();
     WORKER_LISTENS.store(true, Ordering::Relaxed);
 }
 
@@ -49,10 +51,10 @@ pub(crate) fn end_session() {
     WORKER_LISTENS.store(false, Ordering::Relaxed);
 }
 
-/// Whether CUPTI has asked for no buffer in this session: then there is nothing to flush, and flushing a CUPTI
-/// that never came up can hang.
+/// Whether CUPTI has never asked for a buffer in this process: then there is nothing to flush, and flushing a CUPTI
+/// that never came up can hang. (In this session would not do: it may fill a buffer that it got before.)
 pub(crate) fn seen_nothing() -> bool {
-    BUFFERS_REQUESTED.load(Ordering::Relaxed) == 0
+    !BUFFER_REQUESTED.load(Ordering::Relaxed)
 }
 
 /// Nothing unwinds into C.
@@ -69,7 +71,7 @@ pub(super) unsafe extern "C" fn buffer_requested(
     max_num_records: *mut usize,
 ) {
     guard(|| {
-        BUFFERS_REQUESTED.fetch_add(1, Ordering::Relaxed);
+        BUFFER_REQUESTED.store(true, Ordering::Relaxed);
         let (pointer, bytes) = match Pool::get().take() {
             Some(block) => (block.into_raw(), BLOCK_BYTES),
             // CUPTI then drops records and counts them.
@@ -139,7 +141,12 @@ pub(super) unsafe extern "C" fn api(
 #[inline]
 fn driver_call(cbid: u32, data: &c::CUpti_CallbackData) {
     if data.callbackSite == c::CUpti_ApiCallbackSite::CUPTI_API_ENTER {
-        range::log_launch(CorrelationId(data.correlationId), cbid);
+        let name = || {
+            // SAFETY: in a launching call CUPTI passes the launched function's name, good during the callback; it is
+            // read only if the pointer is not null.
+            unsafe { CStr::from_ptr(data.symbolName) }.to_bytes()
+        };
+        range::log_launch(CorrelationId(data.correlationId), cbid, data.symbolName.addr(), name);
         if let Some(context) = NonNull::new(data.context) {
             CONTEXTS.note(Context(context.cast()));
         }
@@ -151,7 +158,11 @@ fn context_event(cbid: u32, context: c::CUcontext) {
     let context = Context(context.cast());
     match c::CUpti_CallbackIdResource(cbid) {
         c::CUpti_CallbackIdResource::CUPTI_CBID_RESOURCE_CONTEXT_CREATED => CONTEXTS.note(context),
-        c::CUpti_CallbackIdResource::CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING => CONTEXTS.forget(context),
+        c::CUpti_CallbackIdResource::CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING => {
+            range::forget_symbols();
+            CONTEXTS.forget(context);
+        }
+        c::CUpti_CallbackIdResource::CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING => range::forget_symbols(),
         _ => {}
     }
 }

@@ -4,6 +4,7 @@ use cupti_sys::bindings::CUpti_driver_api_trace_cbid_enum as Cbid;
 
 /// What one call can lead to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::enum_variant_names, reason = "they are read with the type's name: leads to one")]
 pub(crate) enum Leads {
     /// One record.
     ToOne,

@@ -63,6 +63,12 @@ impl Contexts {
         }
     }
 
+    /// Forgets all contexts.
+    pub fn clear(&self) {
+        let empty = std::ptr::null_mut();
+        self.slots.iter().chain([&self.last]).for_each(|slot| slot.store(empty, Ordering::Relaxed));
+    }
+
     /// The contexts that are alive.
     pub fn live(&self) -> Vec<Context> {
         let pointers = self.slots.iter().filter_map(|slot| NonNull::new(slot.load(Ordering::Relaxed)));

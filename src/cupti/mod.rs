@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 use cupti_sys::bindings as c;
 use cupti_sys::{LibraryVersion, Symbols};
 
-pub(crate) use callbacks::{Faults, begin_session, end_session, faults, seen_nothing};
+pub(crate) use callbacks::{begin_session, end_session, faults, seen_nothing};
 pub(crate) use contexts::CONTEXTS;
 
 use crate::buffer::Filled;
@@ -160,11 +160,6 @@ impl Cupti {
     /// `cuptiActivityDisable`.
     pub fn disable(self, kind: u32) -> Result<()> {
         call!(self, cuptiActivityDisable, c::CUpti_ActivityKind(kind))
-    }
-
-    /// `cuptiActivityFlushPeriod` in milliseconds; 0 turns it off.
-    pub fn flush_period(self, milliseconds: u32) -> Result<()> {
-        call!(self, cuptiActivityFlushPeriod, milliseconds)
     }
 
     /// `cuptiActivityFlushAll`: with `forced`, also buffers with records that are not complete.

@@ -7,6 +7,7 @@ mod guard;
 mod ids;
 pub(crate) mod nvtx;
 mod stack;
+mod symbols;
 #[cfg(test)]
 mod tests;
 #[cfg(feature = "tracing")]
@@ -14,19 +15,30 @@ pub(crate) mod tracing_layer;
 
 pub use guard::{Entered, ProcessRange, Range, RangeHandle, process_range};
 pub(crate) use ids::epoch;
+pub(crate) use symbols::forget_symbols;
 
 use crate::channel::{Arg, Args, Event, Payload, RangeKind, Session, count_dropped, log};
 use crate::units::{CorrelationId, Nanos, ProcessEpoch, RangeId};
 
 /// Logs that a driver call is about to launch work: with the innermost range of this thread, the present set of
-/// process-wide ranges, and the time.
+/// process-wide ranges, the name of what is launched, and the time.
 ///
-/// For CUPTI's callback: it never waits, and without a session it is one relaxed load.
+/// For CUPTI's callback: it never waits, and without a session it is one relaxed load. `symbol` is the address of the
+/// function's name, 0 for none, and `name` reads it.
 #[inline]
-pub(crate) fn log_launch(correlation: CorrelationId, cbid: u32) {
+pub(crate) fn log_launch<'a>(
+    correlation: CorrelationId,
+    cbid: u32,
+    symbol: usize,
+    name: impl FnOnce() -> &'a [u8],
+) {
     let Some(session) = Session::current() else { return };
     let range = stack::innermost(session);
-    log(session, &Event::Launch { correlation, range, epoch: ids::epoch(), cbid, time: Nanos::now() });
+    let symbol = symbols::symbol(session, symbol, name);
+    log(
+        session,
+        &Event::Launch { correlation, range, epoch: ids::epoch(), cbid, symbol, time: Nanos::now() },
+    );
 }
 
 /// Whether a session runs, so that arguments of ranges are worth evaluating.
@@ -89,6 +101,7 @@ fn begin_own(session: Session, description: &Description<'_>) -> Option<guard::I
 }
 
 /// Begins a range that is on no thread's stack, and logs it.
+#[cfg(feature = "tracing")]
 #[inline]
 fn begin_detached(
     session: Session,

@@ -1,4 +1,5 @@
 //! Records made for tests, as a library of some version would write them.
+#![allow(dead_code, reason = "tests use what they need of it")]
 
 use cupti_sys::layout::{self, Field};
 use cupti_sys::{LibraryVersion, kind};

@@ -257,8 +257,10 @@ impl<'a> Copier<'a> {
         let template = self.template;
         for (thread, name, run) in &template.runs {
             for event in channel::decode(run).flatten() {
-                let event = self.shifted(event);
-                self.event(*thread, name.as_deref(), &event);
+                if self.wants(&event) {
+                    let event = self.shifted(event);
+                    self.event(*thread, name.as_deref(), &event);
+                }
             }
         }
         for (_, bytes) in &template.records {
@@ -275,14 +277,18 @@ impl<'a> Copier<'a> {
                 let launched =
                     |record: &Record, id| matches!(record, Record::Kernel(k) if k.common.correlation == id);
                 match event {
+                    Event::Name { .. } if self.wants(&event) => {
+                        self.event(*thread, name.as_deref(), &event);
+                    }
                     Event::Launch { correlation, time, .. }
                         if template.records.iter().any(|(record, _)| launched(record, correlation)) =>
                     {
                         let time = Nanos(time.0 + self.shift.ns);
                         let range = Some(self.range_at(*thread, time, launches));
                         let event = match self.shifted(event) {
-                            Event::Launch { correlation, cbid, time, .. } => {
-                                Event::Launch { correlation, range, epoch: ProcessEpoch(0), cbid, time }
+                            Event::Launch { correlation, cbid, symbol, time, .. } => {
+                                let epoch = ProcessEpoch(0);
+                                Event::Launch { correlation, range, epoch, cbid, symbol, time }
                             }
                             other => other,
                         };
@@ -298,6 +304,11 @@ impl<'a> Copier<'a> {
             }
         }
         self.next_copy();
+    }
+
+    /// Names are told once.
+    fn wants(&self, event: &Event<'_>) -> bool {
+        self.shift.ns == 0 || !matches!(event, Event::Name { .. })
     }
 
     fn range_at(&mut self, thread: ThreadId, time: Nanos, launches: u64) -> RangeId {

@@ -54,7 +54,9 @@ impl Shared {
 /// The collecting thread and its queue.
 pub(super) struct Collector {
     shared: Arc<Shared>,
-    handle: JoinHandle<()>,
+    thread: Thread,
+    /// Taken when it is joined.
+    handle: Option<JoinHandle<()>>,
 }
 
 impl Collector {
@@ -65,12 +67,12 @@ impl Collector {
             .name("cuprof-collector".into())
             .spawn(move || collect(&for_thread))
             .map_err(|source| Error::new(ErrorKind::Io, "cannot start a thread").with_source(source))?;
-        Ok(Self { shared, handle })
+        Ok(Self { shared, thread: handle.thread().clone(), handle: Some(handle) })
     }
 
     /// The thread to wake when a ring fills up.
     pub fn thread(&self) -> &Thread {
-        self.handle.thread()
+        &self.thread
     }
 
     /// Everything that any thread had logged when this was called, and nothing from before the last call.
@@ -80,12 +82,16 @@ impl Collector {
         queue.bytes = 0;
         std::mem::take(&mut queue.runs)
     }
+}
 
+impl Drop for Collector {
     /// Ends the thread; what is in the rings stays there.
-    pub fn stop(self) {
+    fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
-        self.handle.thread().unpark();
-        let _it_cannot_panic = self.handle.join();
+        if let Some(handle) = self.handle.take() {
+            handle.thread().unpark();
+            let _it_cannot_panic = handle.join();
+        }
     }
 }
 

@@ -2,12 +2,14 @@
 
 mod builder;
 mod collector;
+mod flusher;
 mod output;
 mod pipeline;
 mod profile;
 mod profiler;
 mod replay;
 mod session;
+mod texts;
 mod worker;
 
 pub use builder::{Builder, DEFAULT_DEVICE_BUFFERS, DEFAULT_FINISH_TIMEOUT, DEFAULT_FLUSH_PERIOD};

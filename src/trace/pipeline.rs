@@ -3,14 +3,14 @@
 //! The pipeline is pure apart from the sink that it writes rows to. It is fed in any order with events and
 //! buffers, and ends with [`Pipeline::finish`].
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use cupti_sys::{LibraryVersion, kind};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::attribute::{Attributor, Begin, Launch, Link, Origin, Settled, Totals};
-use crate::channel::{self, ArgValue, Args, Event, Named, Payload, RangeKind};
+use super::texts::{args_json, payload_text};
+use crate::attribute::{Attributor, Begin, Launch, Origin, Settled, Totals};
+use crate::channel::{self, Event, Named, RangeKind};
 use crate::cupti::calls::{Leads, LeadsTable};
 use crate::losses::{Cause, Losses};
 use crate::names::{KernelNames, StringPool};
@@ -20,7 +20,7 @@ use crate::table::rows::{
     OverheadRow, RangeRow, SynchronizationRow, TransferRow,
 };
 use crate::table::writer::TableSink;
-use crate::units::{Nanos, ProcessEpoch, ThreadId};
+use crate::units::{Nanos, ProcessEpoch, SymbolId, ThreadId};
 
 /// What the numbers and pointers in a buffer meant in the recording process.
 pub(crate) trait Meanings {
@@ -76,6 +76,7 @@ pub(crate) struct Pipeline<S> {
     attributor: Attributor,
     kernel_names: KernelNames,
     kernels_by_pointer: FxHashMap<u64, Arc<KernelName>>,
+    kernels_by_symbol: FxHashMap<SymbolId, Arc<KernelName>>,
     strings: StringPool,
     domains: FxHashMap<u32, Arc<str>>,
     categories: FxHashMap<(u32, u32), Arc<str>>,
@@ -97,6 +98,7 @@ impl<S: TableSink> Pipeline<S> {
             attributor: Attributor::new(start.time, start.epoch),
             kernel_names: KernelNames::default(),
             kernels_by_pointer: FxHashMap::default(),
+            kernels_by_symbol: FxHashMap::default(),
             strings: StringPool::default(),
             domains: FxHashMap::default(),
             categories: FxHashMap::default(),
@@ -126,10 +128,10 @@ impl<S: TableSink> Pipeline<S> {
 
     /// A thread that events come from; its name is told once.
     pub fn thread(&mut self, thread: ThreadId, name: Option<&str>) {
-        if self.threads.insert(thread) {
-            if let Some(name) = name {
-                self.fact(&format!("thread.{}.name", thread.0), name);
-            }
+        if self.threads.insert(thread)
+            && let Some(name) = name
+        {
+            self.fact(&format!("thread.{}.name", thread.0), name);
         }
     }
 
@@ -145,7 +147,7 @@ impl<S: TableSink> Pipeline<S> {
 
     fn event(&mut self, thread: ThreadId, event: Event<'_>) {
         match event {
-            Event::Launch { correlation, range, epoch, cbid, time } => {
+            Event::Launch { correlation, range, epoch, cbid, symbol, time } => {
                 let leads = self.leads.of(cbid);
                 let time = self.on_cupti_clock(time);
                 self.attributor.launch(Launch {
@@ -153,6 +155,7 @@ impl<S: TableSink> Pipeline<S> {
                     range,
                     epoch,
                     thread,
+                    symbol,
                     time,
                     many: leads != Leads::ToOne,
                     graph: leads == Leads::ToGraph,
@@ -222,6 +225,13 @@ impl<S: TableSink> Pipeline<S> {
     }
 
     fn name(&mut self, what: Named, name: &[u8]) {
+        if let Named::Symbol { symbol } = what {
+            if self.kernels_by_symbol.len() >= MAX_NAME_POINTERS {
+                self.kernels_by_symbol.clear();
+            }
+            self.kernels_by_symbol.insert(symbol, self.kernel_names.intern(name));
+            return;
+        }
         let name = self.text(name);
         match what {
             Named::Domain { domain } => {
@@ -231,6 +241,7 @@ impl<S: TableSink> Pipeline<S> {
                 self.categories.insert((domain, category), name);
             }
             Named::Thread { tid } => self.fact(&format!("thread.{tid}.name"), &name),
+            Named::Symbol { .. } => {} // above
         }
     }
 
@@ -271,10 +282,10 @@ impl<S: TableSink> Pipeline<S> {
     fn record(&mut self, record: Record, received: Nanos, meanings: &impl Meanings) {
         match record {
             Record::Kernel(kernel) => {
-                let work = self.device_work(&kernel.common, received, Totals::kernel);
+                let (work, symbol) = self.device_work(&kernel.common, received, Totals::kernel);
                 let row = LaunchRow {
                     work,
-                    kernel: self.kernel_name(kernel.name, meanings),
+                    kernel: self.kernel_name(symbol, kernel.name, meanings),
                     grid: kernel.grid,
                     block: kernel.block,
                     cluster: kernel.cluster,
@@ -377,7 +388,7 @@ impl<S: TableSink> Pipeline<S> {
         received: Nanos,
         row: impl FnOnce(DeviceWork) -> TransferRow,
     ) -> TransferRow {
-        let work = self.device_work(common, received, |_| Totals::transfer());
+        let (work, _no_kernel) = self.device_work(common, received, |_| Totals::transfer());
         self.tally.transfers += 1;
         row(work)
     }
@@ -387,7 +398,7 @@ impl<S: TableSink> Pipeline<S> {
         common: &Common,
         received: Nanos,
         totals: impl FnOnce(Option<(i64, i64)>) -> Totals,
-    ) -> DeviceWork {
+    ) -> (DeviceWork, Option<SymbolId>) {
         let invalid = self.invalid_reason(common, received);
         let (start_ns, end_ns) = (stamp(common.start), stamp(common.end));
         let in_graph = common.graph_node != 0;
@@ -400,7 +411,7 @@ impl<S: TableSink> Pipeline<S> {
         };
         let link = self.attributor.attribute(origin, totals(valid_span));
         self.count(invalid, link.attribution);
-        DeviceWork {
+        let work = DeviceWork {
             range: link.range,
             range_path: link.path,
             range_set: link.set.map(|epoch| epoch.0.into()),
@@ -420,7 +431,8 @@ impl<S: TableSink> Pipeline<S> {
             graph_node: in_graph.then_some(common.graph_node),
             invalid,
             attribution: link.attribution,
-        }
+        };
+        (work, link.symbol)
     }
 
     fn invalid_reason(&self, common: &Common, received: Nanos) -> Option<InvalidReason> {
@@ -460,13 +472,22 @@ impl<S: TableSink> Pipeline<S> {
         self.losses.add(cause, 1);
     }
 
-    /// A pointer can be used again for another name (a module was unloaded), so the text is compared each time.
-    fn kernel_name(&mut self, pointer: u64, meanings: &impl Meanings) -> Arc<KernelName> {
+    /// The name at the launch, or else (a graph) the one that the record points to. A pointer can be used again for
+    /// another name (a module was unloaded), so the text is compared each time.
+    fn kernel_name(
+        &mut self,
+        symbol: Option<SymbolId>,
+        pointer: u64,
+        meanings: &impl Meanings,
+    ) -> Arc<KernelName> {
+        if let Some(name) = symbol.and_then(|symbol| self.kernels_by_symbol.get(&symbol)) {
+            return Arc::clone(name);
+        }
         let bytes = meanings.string(pointer).unwrap_or(b"(unknown)");
-        if let Some(name) = self.kernels_by_pointer.get(&pointer) {
-            if name.mangled.as_bytes() == bytes {
-                return Arc::clone(name);
-            }
+        if let Some(name) = self.kernels_by_pointer.get(&pointer)
+            && name.mangled.as_bytes() == bytes
+        {
+            return Arc::clone(name);
         }
         let name = self.kernel_names.intern(bytes);
         if self.kernels_by_pointer.len() >= MAX_NAME_POINTERS {
@@ -553,62 +574,6 @@ pub(crate) struct Finished<S> {
 /// A stamp as the tables have it; what does not fit is 0, and its row is flagged.
 fn stamp(stamp: u64) -> i64 {
     i64::try_from(stamp).unwrap_or(0)
-}
-
-fn payload_text(payload: Payload) -> Option<String> {
-    match payload {
-        Payload::None => None,
-        Payload::U64(value) => Some(value.to_string()),
-        Payload::I64(value) => Some(value.to_string()),
-        Payload::F64(value) => Some(value.to_string()),
-    }
-}
-
-/// Typed arguments as a JSON object; none without arguments.
-fn args_json(args: &Args<'_>) -> Option<String> {
-    if args.is_empty() {
-        return None;
-    }
-    let mut json = String::with_capacity(64);
-    json.push('{');
-    for arg in args.iter() {
-        if json.len() > 1 {
-            json.push(',');
-        }
-        push_json_text(&mut json, arg.key);
-        json.push(':');
-        // Writing to a String cannot fail.
-        let _ok = match arg.value {
-            ArgValue::U64(value) => write!(json, "{value}"),
-            ArgValue::I64(value) => write!(json, "{value}"),
-            // JSON has no NaN and no infinity.
-            ArgValue::F64(value) if !value.is_finite() => write!(json, "\"{value}\""),
-            ArgValue::F64(value) => write!(json, "{value:?}"),
-            ArgValue::Bool(value) => write!(json, "{value}"),
-            ArgValue::Str(value) => {
-                push_json_text(&mut json, value);
-                Ok(())
-            }
-        };
-    }
-    json.push('}');
-    Some(json)
-}
-
-fn push_json_text(json: &mut String, text: &str) {
-    json.push('"');
-    for character in text.chars() {
-        match character {
-            '"' => json.push_str("\\\""),
-            '\\' => json.push_str("\\\\"),
-            '\n' => json.push_str("\\n"),
-            character if character < ' ' => {
-                let _ok = write!(json, "\\u{:04x}", u32::from(character));
-            }
-            character => json.push(character),
-        }
-    }
-    json.push('"');
 }
 
 /// The kinds of activity records that a session enables, beside what it was asked for.

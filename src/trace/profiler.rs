@@ -40,7 +40,8 @@ pub struct Profiler {
 
 struct Running {
     control: Sender<Control>,
-    worker: JoinHandle<Ended>,
+    /// None: it had no work.
+    worker: JoinHandle<Option<Ended>>,
     tracing: Tracing,
     libraries: Libraries,
     nvtx_injection: Option<Injection>,
@@ -100,46 +101,31 @@ impl Profiler {
         nvtx::keep();
         let time = Nanos::now();
         let start = Start { version: libraries.version, time, epoch: range::epoch() };
-        let facts = facts(&libraries, time);
-        let output = Output::new(builder.output.as_deref(), builder.writer_options(facts.clone()))?;
-        let recording =
-            builder.recording.as_deref().map(|path| Writer::create(path, builder.overwrite)).transpose()?;
-        let mut recording =
-            recording.map(|writer| Recording { writer, decoder: Decoder::new(start.version) });
-        let mut pipeline = Pipeline::new(start, output);
-        let named = nvtx::known_names();
-        pipeline.events(ThreadId(0), &named);
-        if let Some(Recording { writer, .. }) = &mut recording {
-            writer.write(&Frame::Start { cupti_version: start.version.api(), time, epoch: start.epoch.0 });
-            writer.write(&Frame::Events { thread: ThreadId(0), name: None, bytes: named.into() });
-        }
-        for (key, value) in facts {
-            if let Some(Recording { writer, .. }) = &mut recording {
-                writer.write(&Frame::Fact { key: key.clone(), value: value.clone() });
-            }
-            pipeline.fact(&key, &value);
-        }
 
         Pool::get().prepare(INITIAL_BLOCKS);
         while let Some(stale) = Pool::get().next_full() {
             Pool::get().recycle(stale.block); // from an earlier session, delivered after its end
         }
-        cupti::begin_session();
+        // The thread waits for its work: there is none unless CUPTI and the outputs can be had.
+        let (work, work_comes) = mpsc::channel::<Worker>();
         let (control, controls) = mpsc::channel();
         let collector = Collector::start()?;
-        let collecting = collector.thread().clone();
-        let worker = Worker::new(libraries.cupti, collector, pipeline, recording);
         let worker = std::thread::Builder::new()
             .name("cuprof-worker".into())
-            .spawn(move || worker.run(&controls))
+            .spawn(move || work_comes.recv().ok().map(|worker| worker.run(&controls)))
             .map_err(|source| {
                 Error::new(ErrorKind::Io, "cannot start the worker thread").with_source(source)
             })?;
-        channel::begin_session(collecting);
+        let named = nvtx::known_names();
+        channel::begin_session(collector.thread().clone());
 
         let nvtx_injection = builder.nvtx_libraries.then(|| Injection::set(libraries.loaded.path()));
-        match Tracing::start(libraries, &builder, nvtx_injection.as_ref()) {
-            Ok(tracing) => {
+        // CUPTI first: where it refuses, no file has been touched, least of all one that was to be overwritten.
+        let started = Tracing::start(libraries, &builder, nvtx_injection.as_ref())
+            .and_then(|tracing| Ok((prepare(&builder, &libraries, start, named, collector)?, tracing)));
+        match started {
+            Ok((prepared, tracing)) => {
+                let _thread_waits = work.send(prepared);
                 let running = Running {
                     control,
                     worker,
@@ -155,8 +141,8 @@ impl Profiler {
             Err(error) => {
                 channel::end_session();
                 cupti::end_session();
-                drop(control); // the worker ends by itself
-                let _files_hold_no_rows = worker.join();
+                drop(work); // the thread ends by itself
+                let _without_work = worker.join();
                 Err(error)
             }
         }
@@ -238,15 +224,26 @@ impl Running {
             Ok(words) => (words, None),
             Err(error) => {
                 let losses = vec![(Cause::FlushTimeouts, 1)];
-                (LastWords { facts: Vec::new(), losses }, Some(error))
+                (LastWords { losses, cupti_hangs: true, ..LastWords::default() }, Some(error))
             }
         };
-        words.facts.extend(last_facts(&libraries));
+        let facts = within(finish_timeout, "cuprof-facts", move || last_facts(&libraries));
+        words.facts.extend(facts.unwrap_or_default());
         let _worker_is_there = control.send(Control::Finish(words));
         worker.thread().unpark();
-        let ended = worker.join();
+        // Writing takes as long as it takes. But where CUPTI hangs, the worker may hang in it, too.
+        let (ended, timeout) = match timeout {
+            None => (worker.join(), None),
+            Some(error) => match within(finish_timeout, "cuprof-join", move || worker.join()) {
+                Ok(ended) => (ended, Some(error)),
+                Err(_) => {
+                    cupti::end_session();
+                    return Err(FinishError { error, profile: Box::new(Profile::empty()) });
+                }
+            },
+        };
         cupti::end_session();
-        let Ok(ended) = ended else {
+        let Ok(Some(ended)) = ended else {
             let error =
                 Error::new(ErrorKind::Call, "the worker thread panicked; finished parts are complete");
             return Err(FinishError { error, profile: Box::new(Profile::empty()) });
@@ -268,6 +265,43 @@ impl Profile {
             None => Ok(profile),
         }
     }
+}
+
+/// The worker's work: the outputs are made, and what is known at the start is in them.
+fn prepare(
+    builder: &Builder,
+    libraries: &Libraries,
+    start: Start,
+    named: Vec<u8>,
+    collector: Collector,
+) -> Result<Worker> {
+    let facts = facts(libraries, start.time);
+    let recording =
+        builder.recording.as_deref().map(|path| Writer::create(path, builder.overwrite)).transpose()?;
+    let output = Output::new(builder.output.as_deref(), builder.writer_options(facts.clone()));
+    if let (Err(_), Some(path), false) = (&output, &builder.recording, builder.overwrite) {
+        let _is_empty = std::fs::remove_file(path); // and new, since it would have been refused otherwise
+    }
+    let mut pipeline = Pipeline::new(start, output?);
+    let mut recording = recording.map(|writer| Recording { writer, decoder: Decoder::new(start.version) });
+    pipeline.events(ThreadId(0), &named);
+    if let Some(Recording { writer, .. }) = &mut recording {
+        writer.write(&Frame::Start {
+            cupti_version: start.version.api(),
+            time: start.time,
+            epoch: start.epoch.0,
+        });
+        writer.write(&Frame::Events { thread: ThreadId(0), name: None, bytes: named.into() });
+    }
+    for (key, value) in facts {
+        if let Some(Recording { writer, .. }) = &mut recording {
+            writer.write(&Frame::Fact { key: key.clone(), value: value.clone() });
+        }
+        pipeline.fact(&key, &value);
+    }
+    let mut worker = Worker::new(libraries.cupti, collector, pipeline, recording);
+    worker.compare_clocks();
+    Ok(worker)
 }
 
 /// Runs what may hang on a thread of its own and waits for it that long; then the thread is left alone.

@@ -76,6 +76,8 @@ impl Replay {
         let mut whole = false;
         let damage = loop {
             match self.reader.next() {
+                // The kind of a frame is outside its checksum.
+                Ok(Some(Frame::Start { .. })) => break Some(self.damaged("it begins twice")),
                 Ok(Some(frame)) => {
                     if let Frame::End { time } = frame {
                         (end, whole) = (time, true);
@@ -103,6 +105,10 @@ impl Replay {
             Start { version: LibraryVersion::from_api(cupti_version), time, epoch: ProcessEpoch(epoch) };
         let replayed = self.recording.file_name().unwrap_or_default().to_string_lossy().into_owned();
         Ok((start, vec![("replay.recording".to_owned(), replayed)]))
+    }
+
+    fn damaged(&self, how: &str) -> Error {
+        Error::new(ErrorKind::Format, format!("{} is damaged: {how}", self.recording.display()))
     }
 
     fn cut_off(&self) -> Error {

@@ -7,6 +7,7 @@ use cupti_sys::bindings as c;
 use cupti_sys::{LibraryVersion, kind};
 
 use super::builder::Builder;
+use super::flusher::Flusher;
 use super::pipeline::DEFAULT_KINDS;
 use super::worker::LastWords;
 use crate::cupti::{self, CONTEXTS, Cupti, Subscriber, calls};
@@ -42,9 +43,11 @@ impl Libraries {
                 companions: false,
             };
             let cupti = cupti_sys::Cupti::load(&options).map_err(|error| {
-                Error::new(ErrorKind::CuptiNotFound, "no usable CUPTI library was found")
-                    .with_hint(error.remedy())
-                    .with_source(error)
+                let mut what = "none of these can be used".to_owned();
+                for attempt in error.tried() {
+                    what += &format!("\n  {attempt}");
+                }
+                Error::new(ErrorKind::CuptiNotFound, what).with_hint(error.remedy())
             })?;
             let _other_thread_was_first = LOADED.set(cupti);
         }
@@ -72,6 +75,7 @@ pub(super) struct Tracing {
     libraries: Libraries,
     subscriber: Option<Subscriber>,
     kinds: Vec<u32>,
+    flusher: Option<Flusher>,
     /// Facts about the start, such as attributes that the library refused.
     pub facts: Vec<(String, String)>,
 }
@@ -79,7 +83,8 @@ pub(super) struct Tracing {
 impl Tracing {
     /// Switches everything on. On failure, dropping the half-made value switches everything off again.
     pub fn start(libraries: Libraries, builder: &Builder, nvtx: Option<&Injection>) -> Result<Self> {
-        let mut tracing = Self { libraries, subscriber: None, kinds: Vec::new(), facts: Vec::new() };
+        let mut tracing =
+            Self { libraries, subscriber: None, kinds: Vec::new(), flusher: None, facts: Vec::new() };
         let cupti = libraries.cupti;
         // First of all: if somebody else holds CUPTI, nothing of theirs may be touched.
         let subscriber = cupti.subscribe().map_err(name_the_holder)?;
@@ -96,6 +101,10 @@ impl Tracing {
             (
                 c::CUpti_CallbackDomain::CUPTI_CB_DOMAIN_RESOURCE,
                 c::CUpti_CallbackIdResource::CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING.0,
+            ),
+            (
+                c::CUpti_CallbackDomain::CUPTI_CB_DOMAIN_RESOURCE,
+                c::CUpti_CallbackIdResource::CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING.0,
             ),
             (
                 c::CUpti_CallbackDomain::CUPTI_CB_DOMAIN_STATE,
@@ -120,7 +129,13 @@ impl Tracing {
         tracing.subscriber = Some(subscriber);
         tracing.set_attributes(builder);
         cupti.register_buffer_callbacks()?;
+        // What CUPTI still has from before this session goes back to the pool unread. (Before 13.0 Update 1 kernel
+        // records stay on between sessions.)
+        if !cupti::seen_nothing() {
+            tracing.optional("cuptiActivityFlushAll", cupti.flush_all(true));
+        }
         let _of_earlier_clients = cupti.take_dropped();
+        cupti::begin_session();
         for kind in DEFAULT_KINDS.iter().chain(&builder.extra_kinds) {
             match cupti.enable(*kind) {
                 Ok(()) => tracing.kinds.push(*kind),
@@ -128,8 +143,7 @@ impl Tracing {
                 Err(error) => tracing.optional(&format!("cuptiActivityEnable({kind})"), Err(error)),
             }
         }
-        let period = u32::try_from(builder.flush_period.as_millis()).unwrap_or(u32::MAX);
-        tracing.optional("cuptiActivityFlushPeriod", cupti.flush_period(period));
+        tracing.flusher = Some(Flusher::start(cupti, builder.flush_period)?);
         Ok(tracing)
     }
 
@@ -182,6 +196,7 @@ impl Tracing {
 
     /// Switches everything off.
     pub fn stop(&mut self) -> Vec<Error> {
+        self.flusher = None;
         let Libraries { cupti, version, .. } = self.libraries;
         let mut failures = Vec::new();
         for kind in self.kinds.drain(..).rev() {

@@ -34,6 +34,8 @@ pub(super) enum Control {
 pub(super) struct LastWords {
     pub facts: Vec<(String, String)>,
     pub losses: Vec<(Cause, u64)>,
+    /// CUPTI does not come back from a call: no other may be made.
+    pub cupti_hangs: bool,
 }
 
 /// What the worker leaves.
@@ -145,7 +147,8 @@ impl Worker {
         }
     }
 
-    fn compare_clocks(&mut self) {
+    /// Reads both clocks. To be done before anything is converted from one to the other.
+    pub fn compare_clocks(&mut self) {
         let before = Nanos::now();
         let Ok(cupti_ns) = self.cupti.timestamp_ns() else { return };
         let host = Nanos(before.0 + (Nanos::now().0 - before.0) / 2);
@@ -174,8 +177,10 @@ impl Worker {
     }
 
     fn finish(mut self, words: LastWords) -> Ended {
+        if !words.cupti_hangs {
+            self.compare_clocks();
+        }
         while self.round() {}
-        self.compare_clocks();
         let dropped = channel::dropped();
         self.loss(Cause::LaunchEventsDropped, dropped.launches);
         self.loss(Cause::RangeEventsDropped, dropped.range_events);
@@ -187,6 +192,8 @@ impl Worker {
         for (cause, count) in words.losses {
             self.loss(cause, count);
         }
+        self.fact("memory.buffers_bytes", &Pool::get().memory_bytes().to_string());
+        self.fact("memory.rings_bytes", &channel::memory_bytes().to_string());
         for (key, value) in words.facts {
             self.fact(&key, &value);
         }
@@ -198,7 +205,7 @@ impl Worker {
             self.pipeline.loss(Cause::RecordingFramesLost, lost);
             recording_error = error;
         }
-        self.collector.stop();
+        drop(self.collector);
         let finished = self.pipeline.finish(end);
         Ended { closed: finished.sink.close(finished.losses), tally: finished.tally, recording_error }
     }

@@ -73,6 +73,12 @@ impl<'a> Row<'a> {
             .unwrap()
     }
 
+    /// These cells in words, to compare rows by.
+    #[allow(dead_code, reason = "not every program with this module compares whole rows")]
+    pub fn cells(self, names: &[&str]) -> String {
+        format!("{:?}", names.iter().map(|name| self.cell(name)).collect::<Vec<_>>())
+    }
+
     /// A number, or none where it is null.
     pub fn int(self, name: &str) -> Option<i64> {
         match self.cell(name) {

@@ -143,6 +143,12 @@ impl Trace {
         }
     }
 
+    /// A fact of the run.
+    pub fn fact(&self, key: &str) -> Result<String> {
+        let facts = self.dataset.env()?;
+        Ok(facts.get(key).ok_or_else(|| format!("there is no fact {key}"))?.clone())
+    }
+
     /// Launches that the program made.
     pub fn launches(&self) -> impl Iterator<Item = Row<'_>> {
         self.launches.rows().filter(|row| !row.text("kernel").unwrap_or_default().contains(KERNELS_OF_CUPTI))

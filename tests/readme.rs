@@ -1,0 +1,88 @@
+//! What the README says of tables and losses is what the crate has.
+//!
+//! `CUPROF_BLESS=1` in front of `cargo test --test readme` rewrites those parts of it.
+
+use std::error::Error;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::sync::Mutex;
+
+use arrow_schema::{DataType, Field};
+use cuprof::Table;
+
+type Outcome = Result<(), Box<dyn Error>>;
+
+/// Compares what stands between two marks of the README with what should stand there.
+fn check(part: &str, expected: &str) -> Outcome {
+    // Tests run side by side, and blessing writes the file.
+    static FILE: Mutex<()> = Mutex::new(());
+    let _alone = FILE.lock()?;
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
+    let readme = fs::read_to_string(&path)?;
+    let (begin, end) = (format!("<!-- {part}: begin -->\n"), format!("<!-- {part}: end -->"));
+    let missing = || format!("the README has no part {part}");
+    let (before, rest) = readme.split_once(&begin).ok_or_else(missing)?;
+    let (found, after) = rest.split_once(&end).ok_or_else(missing)?;
+    if found == expected {
+        return Ok(());
+    }
+    if std::env::var_os("CUPROF_BLESS").is_some_and(|value| value == "1") {
+        fs::write(&path, [before, &begin, expected, &end, after].concat())?;
+        return Ok(());
+    }
+    Err(format!("the README's part {part} is out of date: run this test with CUPROF_BLESS=1").into())
+}
+
+fn row_of(table: Table) -> Result<&'static str, Box<dyn Error>> {
+    Ok(match table {
+        Table::Launches => "one kernel execution",
+        Table::Transfers => "one copy, fill or peer copy",
+        Table::Ranges => "one range instance",
+        Table::RangeSets => "one member of one set of process-wide ranges",
+        Table::Marks => "one NVTX mark",
+        Table::Overheads => "one span that CUPTI or the driver spent on itself",
+        Table::ApiCalls => "one runtime or driver call; if asked for (`Builder::api_calls`)",
+        Table::Synchronizations => "one synchronising call; if asked for (`Builder::synchronizations`)",
+        Table::MemoryOperations => "one allocation or release; if asked for (`Builder::memory_operations`)",
+        Table::Env => "one fact about the run",
+        Table::Losses => "one cause of loss, with its count",
+        other => return Err(format!("{other} is not described").into()),
+    })
+}
+
+fn type_of(field: &Field) -> String {
+    match field.data_type() {
+        DataType::Utf8 | DataType::Dictionary(..) => "text".to_owned(),
+        DataType::Boolean => "bool".to_owned(),
+        other => other.to_string().to_lowercase(),
+    }
+}
+
+#[test]
+fn the_tables_are_those_of_the_schema() -> Outcome {
+    let mut text = String::from("| table | a row is | columns |\n|---|---|---:|\n");
+    for table in Table::ALL {
+        writeln!(text, "| `{table}` | {} | {} |", row_of(table)?, table.schema().fields().len())?;
+    }
+    for table in Table::ALL {
+        write!(text, "\n<details><summary>Columns of <code>{table}</code></summary>\n\n")?;
+        text += "| column | type | null | |\n|---|---|---|---|\n";
+        for field in table.schema().fields() {
+            let null = if field.is_nullable() { "yes" } else { "" };
+            let description = field.metadata().get("description").ok_or("a column without a description")?;
+            writeln!(text, "| `{}` | {} | {null} | {description} |", field.name(), type_of(field))?;
+        }
+        text += "\n</details>\n";
+    }
+    check("tables", &text)
+}
+
+#[test]
+fn the_losses_are_those_of_the_crate() -> Outcome {
+    let mut text = String::from("| cause | what is counted |\n|---|---|\n");
+    for (cause, meaning) in cuprof::testing::causes() {
+        writeln!(text, "| `{cause}` | {meaning} |")?;
+    }
+    check("losses", &text)
+}

@@ -1,0 +1,146 @@
+//! The stand-in for CUPTI from the side of a test: the program that uses CUDA.
+#![expect(unsafe_code, reason = "calls the functions of a library that was opened at run time")]
+
+use std::ffi::{CStr, c_char};
+
+use libloading::Library;
+
+#[path = "libraries/work.rs"]
+mod work;
+pub use work::Work;
+
+/// Numbers of record kinds.
+pub mod kind {
+    pub const MEMCPY: u32 = 1;
+    pub const MEMSET: u32 = 2;
+    pub const CONCURRENT_KERNEL: u32 = 10;
+    pub const OVERHEAD: u32 = 17;
+    pub const MEMCPY2: u32 = 22;
+    pub const SYNCHRONIZATION: u32 = 38;
+    pub const MEMORY2: u32 = 49;
+}
+
+/// The mangled name of the kernels that [`StandIn::launch`] launches.
+pub const KERNEL: &CStr = c"_Z5saxpyPfS_fi";
+
+impl Work {
+    /// One launch of one kernel.
+    pub const KERNEL: Self = Self {
+        kind: kind::CONCURRENT_KERNEL,
+        cbid: 307, // cuLaunchKernel
+        calls: 1,
+        records: 1,
+        graph: 0,
+        stream: 7,
+        stamped: 0,
+        size: 0,
+        start: 0,
+        end: 0,
+        name: KERNEL.as_ptr(),
+        bytes: 0,
+    };
+
+    /// One copy to the device.
+    pub const COPY: Self = Self { kind: kind::MEMCPY, cbid: 277, bytes: 4096, ..Self::KERNEL }; // cuMemcpyHtoDAsync_v2
+
+    /// One fill.
+    pub const FILL: Self = Self { kind: kind::MEMSET, cbid: 249, bytes: 512, ..Self::KERNEL }; // cuMemsetD8Async
+
+    /// The same with these stamps.
+    pub fn stamped(self, start: u64, end: u64) -> Self {
+        Self { stamped: 1, start, end, ..self }
+    }
+}
+
+/// The loaded stand-in.
+#[derive(Clone, Copy)]
+pub struct StandIn {
+    library: &'static Library,
+}
+
+macro_rules! functions {
+    ($($(#[$doc:meta])* $name:ident = $symbol:literal($($arg:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
+        impl StandIn {$(
+            $(#[$doc])*
+            pub fn $name(self $(, $arg: $type)*) $(-> $result)? {
+                type Function = unsafe extern "C" fn($($type),*) $(-> $result)?;
+                // SAFETY: the stand-in declares the function with this signature.
+                let function = unsafe { self.library.get::<Function>($symbol) }.unwrap();
+                // SAFETY: as above; pointers, if any, are to live values, since this is only called below and in tests
+                // with constants.
+                unsafe { function($($arg),*) }
+            }
+        )*}
+    };
+}
+
+functions! {
+    /// Launches kernels on this thread. Returns the last correlation id.
+    launch = b"standin_launch"(count: u32) -> u32;
+    do_work = b"standin_work"(work: *const Work) -> u32;
+    /// Takes buffers and keeps them until the next flush. Returns how many there were.
+    hoard = b"standin_hoard"(count: u32) -> u32;
+    /// Drops records.
+    drop_records = b"standin_drop"(count: usize);
+    /// Leaves bytes off the end of the next buffer.
+    cut = b"standin_cut"(bytes: usize);
+    /// Reports a fatal error.
+    fatal = b"standin_fatal"();
+    /// The call with this number from here on fails.
+    fail_in = b"standin_fail_in"(calls: u32, code: u32);
+    /// Calls that are left until then; 0: it has failed.
+    fail_left = b"standin_fail_left"() -> u32;
+    hang_locked_in = b"standin_hang_locked"(name: *const c_char);
+    calls_to = b"standin_calls"(name: *const c_char) -> u64;
+    await_call_to = b"standin_await_call"(name: *const c_char, count: u64);
+    /// Calls to any function.
+    all_calls = b"standin_all_calls"() -> u64;
+    /// Waits until full buffers have been delivered.
+    await_delivery = b"standin_await_delivery"();
+    /// Subscriptions, callbacks and kinds that are on.
+    left_on = b"standin_left_on"() -> u32;
+    /// Buffers that it has.
+    buffers_held = b"standin_buffers_held"() -> u32;
+    /// How often the crate did what CUPTI forbids.
+    violations = b"standin_violations"() -> u32;
+}
+
+impl StandIn {
+    /// The library that this process's sessions use, or will use.
+    pub fn get() -> Self {
+        let path = std::env::var_os("CUPROF_CUPTI_PATH").unwrap();
+        // SAFETY: it is the stand-in, which does nothing when it is loaded. Leaked: it is never closed.
+        let library = unsafe { Library::new(path) }.unwrap();
+        Self { library: Box::leak(Box::new(library)) }
+    }
+
+    /// The same, if a session has loaded it, and it is the stand-in.
+    pub fn if_loaded() -> Option<Self> {
+        let path = std::env::var_os("CUPROF_CUPTI_PATH")?;
+        let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+        let stand_in = maps.contains(path.to_str()?).then(Self::get)?;
+        // SAFETY: only whether the symbol exists is asked.
+        let is_one = unsafe { stand_in.library.get::<unsafe extern "C" fn()>(b"standin_violations") }.is_ok();
+        is_one.then_some(stand_in)
+    }
+
+    /// Does this work on this thread. Returns the last correlation id.
+    pub fn work(self, work: Work) -> u32 {
+        self.do_work(&raw const work)
+    }
+
+    /// This function never returns from here on, and once it has been called no other does.
+    pub fn hang_locked(self, name: &CStr) {
+        self.hang_locked_in(name.as_ptr());
+    }
+
+    /// How often a function was called.
+    pub fn calls(self, name: &CStr) -> u64 {
+        self.calls_to(name.as_ptr())
+    }
+
+    /// Waits until a function has been called so often.
+    pub fn await_call(self, name: &CStr, count: u64) {
+        self.await_call_to(name.as_ptr(), count);
+    }
+}

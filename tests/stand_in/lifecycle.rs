@@ -1,0 +1,309 @@
+//! How sessions end: late, never, twice, in the wrong process, or a thousand times.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+
+use cuprof::{Dataset, ErrorKind, Profile, Profiler, Table};
+
+use crate::Outcome;
+use crate::library::{StandIn, Work};
+use crate::process::{Process, fork_and_run};
+
+/// The count of a loss.
+pub fn lost(profile: &Profile, cause: &str) -> u64 {
+    profile.losses().iter().find(|loss| loss.cause == cause).map_or(0, |loss| loss.count)
+}
+
+/// A timeout for sessions whose end hangs.
+const SOON: Duration = Duration::from_millis(300);
+
+#[test]
+fn a_disabled_profiler_does_nothing_and_succeeds() -> Outcome {
+    Process::of(a_disabled_profiler_does_nothing_and_succeeds).failing("cuptiSubscribe:*:39").run(|| {
+        let cupti = StandIn::get();
+        let profiler = Profiler::disabled();
+        assert!(!profiler.is_enabled());
+        {
+            let _range = cuprof::range!("nobody listens", n = 1_u32);
+            cupti.launch(10);
+        }
+        profiler.flush()?;
+        let profile = profiler.finish()?;
+        assert_eq!((profile.launches(), profile.ranges(), profile.losses().len()), (0, 0, 0));
+        assert!(profile.dataset().is_none());
+        drop(Profiler::disabled());
+        assert_eq!(cupti.all_calls(), 0);
+        Ok(())
+    })
+}
+
+#[test]
+fn a_process_without_gpu_work_is_never_flushed() -> Outcome {
+    // A CUPTI that never came up can hang when asked to.
+    let process = Process::of(a_process_without_gpu_work_is_never_flushed);
+    process.with("STANDIN_HANG", "cuptiActivityFlushAll").run(|| {
+        let folder = tempfile::tempdir()?;
+        let output = folder.path().join("run.cuprof");
+        let profiler = Profiler::builder().output(&output).start()?;
+        {
+            let _range = cuprof::range!("on the host");
+        }
+        profiler.flush()?;
+        let profile = profiler.finish()?;
+        assert_eq!((profile.launches(), profile.ranges()), (0, 1));
+        assert!(profile.losses().is_empty(), "{:?}", profile.losses());
+        let cupti = StandIn::get();
+        assert_eq!(cupti.calls(c"cuptiActivityFlushAll"), 0);
+        assert_eq!(cupti.left_on(), 0);
+        let dataset = Dataset::open(&output)?;
+        assert!(dataset.is_complete());
+        assert_eq!(dataset.rows(Table::Ranges), 1);
+        Ok(())
+    })
+}
+
+#[test]
+fn a_flush_that_never_returns_is_left_alone_and_told() -> Outcome {
+    let process = Process::of(a_flush_that_never_returns_is_left_alone_and_told);
+    process.with("STANDIN_HANG", "cuptiActivityFlushAll").run(|| {
+        let folder = tempfile::tempdir()?;
+        let output = folder.path().join("run.cuprof");
+        let profiler = Profiler::builder().output(&output).finish_timeout(SOON).start()?;
+        let cupti = StandIn::get();
+        cupti.launch(10_000);
+        cupti.await_delivery();
+        let error = profiler.flush().err().ok_or("the flush came back")?;
+        assert_eq!(error.kind, ErrorKind::Timeout);
+        let before = Instant::now();
+        let Err(failed) = profiler.finish() else { panic!("the flush came back") };
+        assert!(before.elapsed() < Duration::from_secs(20));
+        assert_eq!(failed.error.kind, ErrorKind::Timeout);
+        assert!(failed.to_string().contains("finish_timeout"), "{failed}");
+        assert_eq!(lost(&failed.profile, "flush_timeouts"), 1);
+        // What had come is there, in the profile and in the files: full buffers, two of 4854 records.
+        assert_eq!(failed.profile.launches(), 9708);
+        let dataset = Dataset::open(&output)?;
+        assert!(dataset.is_complete());
+        assert_eq!(dataset.rows(Table::Launches), 9708);
+        // CUPTI is still inside the call, so another session cannot be had.
+        let Err(error) = Profiler::builder().start() else { panic!("a session was started") };
+        assert_eq!(error.kind, ErrorKind::AlreadyRunning);
+        Ok(())
+    })
+}
+
+#[test]
+fn a_flush_that_hangs_with_cuptis_lock_does_not_take_the_profile_along() -> Outcome {
+    Process::of(a_flush_that_hangs_with_cuptis_lock_does_not_take_the_profile_along).run(|| {
+        let folder = tempfile::tempdir()?;
+        let output = folder.path().join("run.cuprof");
+        let profiler = Profiler::builder().output(&output).finish_timeout(SOON).start()?;
+        let cupti = StandIn::get();
+        cupti.launch(10);
+        cupti.hang_locked(c"cuptiActivityFlushAll");
+        let Err(failed) = profiler.finish() else { panic!("the flush came back") };
+        assert_eq!(failed.error.kind, ErrorKind::Timeout);
+        assert_eq!(lost(&failed.profile, "flush_timeouts"), 1);
+        assert!(Dataset::open(&output)?.is_complete());
+        Ok(())
+    })
+}
+
+#[test]
+fn a_worker_that_hangs_in_cupti_too_is_left_alone() -> Outcome {
+    Process::of(a_worker_that_hangs_in_cupti_too_is_left_alone).run(|| {
+        let profiler = Profiler::builder().finish_timeout(SOON).start()?;
+        let cupti = StandIn::get();
+        cupti.hang_locked(c"cuptiGetTimestamp");
+        let calls = cupti.calls(c"cuptiGetTimestamp");
+        cupti.await_call(c"cuptiGetTimestamp", calls + 1); // the worker's, every second
+        let error = profiler.flush().err().ok_or("the worker answered")?;
+        assert_eq!(error.kind, ErrorKind::Timeout);
+        let Err(failed) = profiler.finish() else { panic!("CUPTI came back") };
+        assert_eq!(failed.error.kind, ErrorKind::Timeout);
+        Ok(())
+    })
+}
+
+#[test]
+fn a_kernel_that_never_ends_does_not_keep_the_session_from_ending() -> Outcome {
+    let process = Process::of(a_kernel_that_never_ends_does_not_keep_the_session_from_ending);
+    process.with("STANDIN_CUDA_HANG", "cuCtxSynchronize").run(|| {
+        let profiler = Profiler::builder().finish_timeout(SOON).start()?;
+        StandIn::get().launch(3);
+        let Err(failed) = profiler.finish() else { panic!("the GPU came back") };
+        assert_eq!(failed.error.kind, ErrorKind::Timeout);
+        assert_eq!(lost(&failed.profile, "flush_timeouts"), 1);
+        Ok(())
+    })
+}
+
+#[test]
+fn failing_calls_at_the_end_are_counted_and_told_in_the_dataset() -> Outcome {
+    let process = Process::of(failing_calls_at_the_end_are_counted_and_told_in_the_dataset);
+    let process = process.failing("cuptiActivityFlushAll:0:999,cuptiActivityDisable:1:999");
+    process.with("STANDIN_CUDA_FAIL", "cuCtxSynchronize:719,cuInit:999").run(|| {
+        let folder = tempfile::tempdir()?;
+        let output = folder.path().join("run.cuprof");
+        let profiler = Profiler::builder().output(&output).start()?;
+        let cupti = StandIn::get();
+        cupti.launch(10);
+        let profile = profiler.finish()?;
+        assert_eq!(profile.launches(), 10, "the forced flush has delivered them");
+        assert_eq!(lost(&profile, "cupti_calls_failed"), 3);
+        let facts = Dataset::open(&output)?.env()?;
+        let failed: Vec<_> = facts.iter().filter(|(key, _)| key.starts_with("failed.")).collect();
+        let told = |what: &str| failed.iter().any(|(_, value)| value.contains(what));
+        assert!(told("cuCtxSynchronize returned 719"), "{failed:?}");
+        assert!(told("cuptiActivityFlushAll returned 999"), "{failed:?}");
+        Ok(())
+    })
+}
+
+#[test]
+fn a_session_that_is_dropped_has_complete_files() -> Outcome {
+    Process::of(a_session_that_is_dropped_has_complete_files).run(|| {
+        let folder = tempfile::tempdir()?;
+        let output = folder.path().join("run.cuprof");
+        let profiler = Profiler::builder().output(&output).start()?;
+        let cupti = StandIn::get();
+        cupti.launch(10);
+        drop(profiler);
+        assert_eq!((cupti.left_on(), cupti.buffers_held()), (0, 0));
+        let dataset = Dataset::open(&output)?;
+        assert!(dataset.is_complete());
+        assert_eq!(dataset.rows(Table::Launches), 10);
+        Ok(())
+    })
+}
+
+#[test]
+fn a_session_that_is_dropped_by_a_panic_has_complete_files() -> Outcome {
+    Process::of(a_session_that_is_dropped_by_a_panic_has_complete_files).run(|| {
+        let folder = tempfile::tempdir()?;
+        let output = folder.path().join("run.cuprof");
+        let cupti = StandIn::get();
+        let unwound = catch_unwind(AssertUnwindSafe(|| {
+            let _profiler = Profiler::builder().output(&output).start().unwrap();
+            let _range = cuprof::range!("doomed");
+            cupti.launch(10);
+            panic!("the program fails");
+        }));
+        assert!(unwound.is_err());
+        assert_eq!(cupti.left_on(), 0);
+        let dataset = Dataset::open(&output)?;
+        assert!(dataset.is_complete());
+        assert_eq!(dataset.rows(Table::Launches), 10);
+        assert_eq!(dataset.rows(Table::Ranges), 1);
+        Profiler::builder().start()?.finish()?;
+        Ok(())
+    })
+}
+
+#[test]
+fn a_forked_child_can_neither_finish_nor_disturb_its_parents_session() -> Outcome {
+    Process::of(a_forked_child_can_neither_finish_nor_disturb_its_parents_session).run(|| {
+        let folder = tempfile::tempdir()?;
+        let output = folder.path().join("run.cuprof");
+        let mut profiler = Some(Profiler::builder().output(&output).start()?);
+        let cupti = StandIn::get();
+        cupti.launch(5);
+        let calls = cupti.all_calls();
+        let succeeded = fork_and_run(|| {
+            let Some(profiler) = profiler.take() else { return false };
+            let flushed = profiler.flush().is_err_and(|error| error.kind == ErrorKind::Config);
+            let _range = cuprof::range!("in the child");
+            let finished = profiler.finish().is_err_and(|failed| {
+                failed.error.kind == ErrorKind::Config && failed.to_string().contains("forked child")
+            });
+            flushed && finished && cupti.all_calls() == calls
+        })?;
+        assert!(succeeded, "the child's finish");
+        let dropped = fork_and_run(|| {
+            drop(profiler.take());
+            cupti.all_calls() == calls
+        })?;
+        assert!(dropped, "the child's drop");
+        cupti.launch(5);
+        let profile = profiler.take().unwrap().finish()?;
+        assert_eq!((profile.launches(), profile.ranges()), (10, 0));
+        assert_eq!(Dataset::open(&output)?.rows(Table::Launches), 10);
+        Ok(())
+    })
+}
+
+/// Memory in use, and threads.
+fn footprint() -> Result<(usize, usize), Box<dyn std::error::Error>> {
+    let pages = std::fs::read_to_string("/proc/self/statm")?;
+    let resident = pages.split(' ').nth(1).ok_or("statm")?.parse::<usize>()?;
+    Ok((resident * 4096, std::fs::read_dir("/proc/self/task")?.count()))
+}
+
+#[test]
+fn a_thousand_sessions_in_a_row_do_not_grow() -> Outcome {
+    Process::of(a_thousand_sessions_in_a_row_do_not_grow).version("13.5").run(|| {
+        let cupti = StandIn::get();
+        let session = || -> Outcome {
+            let profiler = Profiler::builder().start()?;
+            {
+                let _range = cuprof::range!("session");
+                cupti.launch(20);
+            }
+            let profile = profiler.finish()?;
+            assert_eq!((profile.launches(), profile.ranges()), (20, 1));
+            assert!(profile.losses().is_empty(), "{:?}", profile.losses());
+            Ok(())
+        };
+        for _ in 0..100 {
+            session()?;
+        }
+        let (memory, threads) = footprint()?;
+        for _ in 0..900 {
+            session()?;
+        }
+        let (memory_after, threads_after) = footprint()?;
+        assert!(memory_after < memory + (4 << 20), "{memory} bytes have become {memory_after}");
+        // One of them may still be on its way out.
+        assert!(threads_after <= threads + 1, "{threads} threads have become {threads_after}");
+        assert_eq!((cupti.left_on(), cupti.buffers_held()), (0, 0));
+        Ok(())
+    })
+}
+
+#[test]
+fn work_between_two_sessions_does_not_hide_that_of_the_second() -> Outcome {
+    // This release must not switch kernel records off, so work between sessions is recorded into a buffer that the
+    // second session goes on to fill.
+    let process = Process::of(work_between_two_sessions_does_not_hide_that_of_the_second).version("12.9");
+    process.run(|| {
+        let cupti = StandIn::get();
+        let profiler = Profiler::builder().start()?;
+        cupti.launch(1);
+        assert_eq!(profiler.finish()?.launches(), 1);
+        cupti.launch(10);
+        let folder = tempfile::tempdir()?;
+        let output = folder.path().join("run.cuprof");
+        let profiler = Profiler::builder().output(&output).start()?;
+        cupti.work(Work { calls: 20, ..Work::KERNEL });
+        let profile = profiler.finish()?;
+        assert_eq!(profile.launches(), 30);
+        assert_eq!(lost(&profile, "launched_before_start"), 10);
+        Ok(())
+    })
+}
+
+#[test]
+fn a_panic_in_the_program_while_ranges_are_open_closes_them() -> Outcome {
+    Process::of(a_panic_in_the_program_while_ranges_are_open_closes_them).run(|| {
+        let profiler = Profiler::builder().start()?;
+        let panicked = catch_unwind(|| {
+            let _outer = cuprof::range!("outer");
+            let _inner = cuprof::range!("inner");
+            panic!("the program fails");
+        });
+        assert!(panicked.is_err());
+        let profile = profiler.finish()?;
+        assert_eq!((profile.ranges(), lost(&profile, "ranges_open_at_finish")), (2, 0));
+        Ok(())
+    })
+}

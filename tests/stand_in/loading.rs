@@ -1,0 +1,178 @@
+//! Drivers and CUPTI libraries that are absent, wrong, too old, or newer than anything known.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use cuprof::{Dataset, Error, ErrorKind, Profiler, Table};
+
+use crate::Outcome;
+use crate::library::{StandIn, Work};
+use crate::process::{Process, libraries, skip};
+
+/// The error with which a session cannot be started.
+fn refused() -> Result<Error, Box<dyn std::error::Error>> {
+    match Profiler::builder().start() {
+        Ok(_) => Err("a session was started".into()),
+        Err(error) => Ok(error),
+    }
+}
+
+fn assert_says(error: &Error, words: &[&str]) {
+    let text = error.to_string();
+    for word in words {
+        assert!(text.contains(word), "{word:?} is not in:\n{text}");
+    }
+}
+
+#[test]
+fn without_a_driver_the_error_names_the_library_and_the_remedy() -> Outcome {
+    let empty = tempfile::tempdir()?;
+    let process = Process::of(without_a_driver_the_error_names_the_library_and_the_remedy);
+    process.with("LD_LIBRARY_PATH", empty.path()).run(|| match Profiler::builder().start() {
+        Err(error) if error.kind == ErrorKind::NoDriver => {
+            assert_says(&error, &["no CUDA driver", "libcuda.so.1", "install the NVIDIA driver", "replay"]);
+            Ok(())
+        }
+        _ => skip("this machine has a driver"),
+    })
+}
+
+#[test]
+fn a_driver_that_is_no_library_is_no_driver() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    fs::write(folder.path().join("libcuda.so.1"), "text")?;
+    let process = Process::of(a_driver_that_is_no_library_is_no_driver);
+    process.with("LD_LIBRARY_PATH", folder.path()).run(|| {
+        let error = refused()?;
+        assert_eq!(error.kind, ErrorKind::NoDriver);
+        assert_says(&error, &["libcuda.so.1", "file too short", "install the NVIDIA driver"]);
+        Ok(())
+    })
+}
+
+#[test]
+fn the_toolkits_stub_of_the_driver_is_recognised() -> Outcome {
+    let process = Process::of(the_toolkits_stub_of_the_driver_is_recognised);
+    process.with("STANDIN_CUDA_FAIL", "cuDriverGetVersion:34").run(|| {
+        let error = refused()?;
+        assert_eq!((error.kind, error.code), (ErrorKind::NoDriver, Some(34)));
+        assert_says(&error, &["cuDriverGetVersion", "34", "stub", "LD_LIBRARY_PATH"]);
+        Ok(())
+    })
+}
+
+#[test]
+fn without_cupti_the_error_lists_every_path_that_was_tried() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    symlink(libraries().join("libcuda.so.1"), folder.path().join("libcuda.so.1"))?;
+    Process::of(without_cupti_the_error_lists_every_path_that_was_tried)
+        .with("LD_LIBRARY_PATH", folder.path())
+        .with("CUPROF_CUPTI_PATH", "")
+        .with("CUDA_HOME", "/nowhere/cuda")
+        .with("CONDA_PREFIX", "/nowhere/conda")
+        .with("VIRTUAL_ENV", "/nowhere/venv")
+        .run(|| match Profiler::builder().start() {
+            Err(error) if error.kind == ErrorKind::CuptiNotFound => {
+                let places = ["/nowhere/cuda", "libcupti.so.13", "libcupti.so.12", "libcupti.so"];
+                assert_says(&error, &places);
+                assert_says(&error, &["CUPTI not found", "install", "CUPROF_CUPTI_PATH"]);
+                let text = error.to_string();
+                assert_eq!(text.matches("CUPROF_CUPTI_PATH").count(), 1, "the remedy is told once:\n{text}");
+                Ok(())
+            }
+            _ => skip("this machine has CUPTI, or something named like it"),
+        })
+}
+
+#[test]
+fn cupti_is_found_through_the_library_path() -> Outcome {
+    let process = Process::of(cupti_is_found_through_the_library_path).with("CUPROF_CUPTI_PATH", "");
+    process.run(|| {
+        let folder = tempfile::tempdir()?;
+        let dataset = folder.path().join("run.cuprof");
+        Profiler::builder().output(&dataset).start()?.finish()?;
+        let path = Dataset::open(&dataset)?.env()?.remove("cupti.path").unwrap_or_default();
+        if path.starts_with(libraries().to_str().unwrap()) {
+            Ok(())
+        } else {
+            skip(format!("{path} comes first on this machine"))
+        }
+    })
+}
+
+#[test]
+fn a_foreign_library_named_libcupti_is_refused_by_name() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let foreign = folder.path().join("libcupti.so.13");
+    fs::copy(libraries().join("libcuda.so.1"), &foreign)?;
+    let process = Process::of(a_foreign_library_named_libcupti_is_refused_by_name);
+    process.with("CUPROF_CUPTI_PATH", &foreign).run(|| {
+        let error = refused()?;
+        assert_eq!(error.kind, ErrorKind::CuptiNotFound);
+        assert_says(&error, &["libcupti.so.13", "lacks cuptiGetVersion", "let CUPROF_CUPTI_PATH name"]);
+        Ok(())
+    })?;
+    Ok(())
+}
+
+#[test]
+fn a_cupti_that_is_too_old_is_named_with_its_version() -> Outcome {
+    let process = Process::of(a_cupti_that_is_too_old_is_named_with_its_version);
+    process.with("STANDIN_API", "17").run(|| {
+        let error = refused()?;
+        assert_eq!(error.kind, ErrorKind::CuptiTooOld);
+        assert_says(&error, &["libcupti.so.13", "API 17", "install CUPTI 12.0 or newer"]);
+        Ok(())
+    })
+}
+
+#[test]
+fn a_cupti_that_cannot_tell_its_version_is_an_error_with_its_code() -> Outcome {
+    let process = Process::of(a_cupti_that_cannot_tell_its_version_is_an_error_with_its_code);
+    process.failing("cuptiGetVersion:*:999").run(|| {
+        let error = refused()?;
+        assert_eq!(
+            (error.kind, error.call, error.code),
+            (ErrorKind::Call, Some("cuptiGetVersion"), Some(999))
+        );
+        assert_says(&error, &["CUPTI_ERROR_UNKNOWN"]);
+        Ok(())
+    })
+}
+
+#[test]
+fn a_cupti_newer_than_everything_known_is_read_by_the_known_part_of_its_records() -> Outcome {
+    let process = Process::of(a_cupti_newer_than_everything_known_is_read_by_the_known_part_of_its_records);
+    process.version("13.99").run(|| {
+        let folder = tempfile::tempdir()?;
+        let profiler = Profiler::builder().output(folder.path().join("run.cuprof")).start()?;
+        let cupti = StandIn::get();
+        cupti.launch(10);
+        cupti.work(Work { calls: 5, ..Work::COPY });
+        cupti.work(Work { calls: 3, ..Work::FILL });
+        let profile = profiler.finish()?;
+        assert_eq!((profile.launches(), profile.transfers()), (10, 8));
+        assert!(profile.losses().is_empty(), "{:?}", profile.losses());
+        let dataset = Dataset::open(folder.path().join("run.cuprof"))?;
+        assert_eq!(
+            dataset.env()?.get("cupti.version").map(String::as_str),
+            Some("CUPTI 13.99.99 (API 139999)")
+        );
+        assert_eq!(dataset.rows(Table::Launches), 10);
+        Ok(())
+    })
+}
+
+#[test]
+fn records_that_are_shorter_than_their_librarys_version_says_do_not_harm() -> Outcome {
+    let process = Process::of(records_that_are_shorter_than_their_librarys_version_says_do_not_harm);
+    process.version("13.0").with("STANDIN_API", "130500").run(|| {
+        let profiler = Profiler::builder().start()?;
+        StandIn::get().launch(10);
+        let profile = profiler.finish()?;
+        let truncated = profile.losses().iter().find(|loss| loss.cause == "records_truncated");
+        assert_eq!(truncated.map(|loss| loss.count), Some(1), "the last one ends with its buffer");
+        assert_eq!(profile.launches(), 9);
+        Ok(())
+    })
+}

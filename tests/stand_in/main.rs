@@ -1,0 +1,25 @@
+//! Sessions without a GPU, on libraries that stand in for the driver and for CUPTI: bad input, failures, and how
+//! sessions begin and end.
+//!
+//! Everything here is process-global, so each test runs in a process of its own: this program again, see `process`.
+//! The stand-ins (`libraries/`) are built here with rustc; they also check that the crate keeps to CUPTI's rules.
+#![expect(
+    clippy::panic,
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "helpers of tests, too, may fail a test and talk"
+)]
+
+mod damage;
+#[path = "../gpu/frame.rs"]
+mod frame;
+mod library;
+mod lifecycle;
+mod loading;
+mod output;
+mod process;
+mod records;
+mod start;
+mod whole_path;
+
+type Outcome = Result<(), Box<dyn std::error::Error>>;
