@@ -1,11 +1,15 @@
 //! For this crate's own integration tests and benches; not part of its API.
 
+mod recordings;
+
 use std::ffi::CStr;
 
 use crate::channel::{self, Event, Named, decode};
 use crate::losses::Cause;
 use crate::range;
 use crate::units::CorrelationId;
+
+pub use recordings::{Enlarged, Ranges, Stage, enlarge, replay_up_to};
 
 /// An event as a test sees it; what an event does not have is zero or empty.
 #[derive(Clone, Debug, Default)]

@@ -5,6 +5,7 @@
 //! come in any order, split over buffers in any way, twice, or not at all. Everything here is bounded; what a
 //! bound throws away is counted.
 
+mod near;
 mod ranges;
 mod sets;
 mod sites;
@@ -179,8 +180,9 @@ impl Attributor {
         self.ranges.advance();
     }
 
-    /// The launch behind a record.
-    pub fn resolve(&mut self, origin: Origin) -> Link {
+    /// Finds the launch behind a record, adds the record's work to the ranges of that launch, and notes that the
+    /// launch has led to a record.
+    pub fn attribute(&mut self, origin: Origin, work: Totals) -> Link {
         let correlation = origin.correlation;
         let unknown = |attribution| Link {
             correlation,
@@ -195,21 +197,38 @@ impl Attributor {
         if origin.device_launched {
             return unknown(Attribution::DeviceLaunched);
         }
-        let site = match self.sites.find(origin.correlation) {
-            Found::Site(site) => {
-                // Asked once: later, the set may be forgotten.
-                if !site.seen {
-                    site.in_set = self.sets.may_have_members(site.epoch);
-                }
-                *site
-            }
+        let site = match self.sites.find(correlation) {
+            Found::Site(site) => site,
             Found::Evicted => {
                 self.counts.launch_evicted += 1;
                 return unknown(Attribution::LaunchEvicted);
             }
             Found::Never => return unknown(self.why_never_seen(origin)),
         };
-        let path = site.range.and_then(|range| self.ranges.path(range));
+        let first = !site.seen;
+        if first {
+            site.seen = true;
+            // Asked once: later, the set may be forgotten.
+            site.in_set = self.sets.may_have_members(site.epoch);
+        }
+        let site = *site;
+        let last = first && !site.many;
+        let mut late = 0;
+        let path = site.range.and_then(|range| {
+            let (path, added) = self.ranges.add_record(range, work, last);
+            late += u64::from(!added);
+            path
+        });
+        if site.in_set {
+            for range in self.sets.members(site.epoch) {
+                late += u64::from(!self.ranges.add(*range, work));
+            }
+        }
+        self.counts.range_row_incomplete += late;
+        if last {
+            self.sets.record_came(site.epoch);
+            self.apply_holds();
+        }
         let attribution = match site.range {
             _ if origin.graph_node && !site.graph => Attribution::GraphUnmapped,
             Some(_) => Attribution::Range,
@@ -234,23 +253,6 @@ impl Attributor {
             Attribution::LaunchedBeforeStart
         } else {
             Attribution::LaunchNotSeen
-        }
-    }
-
-    /// Adds one record's work to the ranges of its launch, and notes that the launch has led to a record.
-    pub fn account(&mut self, link: &Link, work: Totals) {
-        let Found::Site(site) = self.sites.find(link.correlation) else { return };
-        let first = !site.seen;
-        site.seen = true;
-        let site = *site;
-        if let Some(range) = site.range {
-            self.counts.range_row_incomplete += u64::from(!self.ranges.add(range, work));
-        }
-        for range in self.sets.members(site.epoch) {
-            self.counts.range_row_incomplete += u64::from(!self.ranges.add(*range, work));
-        }
-        if first && !site.many {
-            self.release(&site);
         }
     }
 

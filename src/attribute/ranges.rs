@@ -6,10 +6,12 @@
 //! too many wait.
 
 use std::collections::VecDeque;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use super::near::NearMap;
 use crate::channel::RangeKind;
 use crate::units::{RangeId, ThreadId};
 
@@ -53,6 +55,17 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
+    /// Of one kernel, with its times where they are valid.
+    pub fn kernel(span: Option<(i64, i64)>) -> Self {
+        let gpu_sum_ns = span.map_or(0, |(start, end)| end - start);
+        Self { launches: 1, gpu_sum_ns, span, ..Self::default() }
+    }
+
+    /// Of one copy or fill.
+    pub fn transfer() -> Self {
+        Self { transfers: 1, ..Self::default() }
+    }
+
     fn add(&mut self, other: Self) {
         self.launches += other.launches;
         self.transfers += other.transfers;
@@ -99,12 +112,20 @@ impl State {
             && self.children == 0
             && self.holds == 0
     }
+
+    /// Puts the range among those that may be written soon, if nothing is awaited for it.
+    fn settle(&mut self, range: RangeId, settling: &mut Vec<RangeId>) {
+        if !self.settling && self.is_settled() {
+            self.settling = true;
+            settling.push(range);
+        }
+    }
 }
 
 /// The paths of the ranges that were written last.
 #[derive(Debug, Default)]
 struct Written {
-    paths: FxHashMap<RangeId, Arc<str>>,
+    paths: NearMap<RangeId, Arc<str>>,
     order: VecDeque<RangeId>,
 }
 
@@ -120,58 +141,81 @@ impl Written {
     }
 }
 
-/// A parent's path, and that path with a name added.
-type Joined = (Arc<str>, Arc<str>);
+#[derive(Debug)]
+struct JoinedPath {
+    path: Arc<str>,
+    _outer: Arc<str>,
+    _name: Arc<str>,
+}
 
 #[derive(Debug, Default)]
 pub(super) struct Ranges {
-    states: FxHashMap<RangeId, State>,
+    states: NearMap<RangeId, State>,
     /// Ended ranges in the order of their ends, some of them written since.
     ended: VecDeque<RangeId>,
     /// Ranges that nothing is awaited for: since this round, and since each of the ones before.
     settling: [Vec<RangeId>; super::SETTLING_ROUNDS as usize],
     settled: Vec<Settled>,
     written: Written,
-    /// Keyed by the parent path's address (the Arc is kept in the value) and the name.
-    paths: FxHashMap<(usize, Arc<str>), Joined>,
+    /// Joined paths by the addresses of the outer path and of the name, which the values keep from being reused.
+    paths: FxHashMap<(usize, usize), JoinedPath>,
     begin_lost: u64,
 }
 
 impl Ranges {
     pub fn begin(&mut self, begin: Begin) {
-        let (range, parent) = (begin.range, begin.parent);
-        let state = self.states.entry(range).or_default();
-        if state.begun.is_some() {
+        let range = begin.range;
+        if self.states.get(&range).is_some_and(|state| state.begun.is_some()) {
             return; // a repeated event
         }
+        // The range around it has nearly always begun before, and its path is known.
+        let path = match begin.parent {
+            None => Some(Arc::clone(&begin.name)),
+            Some(parent) => {
+                let outer = match self.state_or_placeholder(parent) {
+                    Some(outer) => {
+                        outer.children += 1;
+                        outer.path.clone()
+                    }
+                    None => self.written.paths.get(&parent).cloned(),
+                };
+                outer.map(|outer| self.join(Some(outer), &begin.name))
+            }
+        };
+        let state = self.states.entry(range).or_default();
         state.begun = Some(begin);
-        if let Some(outer) = parent.and_then(|parent| self.state_or_placeholder(parent)) {
-            outer.children += 1;
-        }
-        self.settle(range); // its end may have come first
+        state.path = path;
+        state.settle(range, &mut self.settling[0]); // its end may have come first
     }
 
     /// The state of a range that another event names, made if its beginning has not been seen; none if its row
     /// is written.
     fn state_or_placeholder(&mut self, range: RangeId) -> Option<&mut State> {
-        if self.written.paths.contains_key(&range) && !self.states.contains_key(&range) {
-            return None;
+        match self.states.entry(range) {
+            Entry::Occupied(state) => Some(state.into_mut()),
+            Entry::Vacant(_) if self.written.paths.contains_key(&range) => None,
+            Entry::Vacant(place) => Some(place.insert(State::default())),
         }
-        Some(self.states.entry(range).or_default())
     }
 
     /// A range of a thread's stack ends.
     pub fn end(&mut self, range: RangeId, end_ns: i64) {
-        self.end_process(range, end_ns);
-        self.settle(range);
+        self.note_end(range, end_ns, true);
     }
 
     /// A process-wide range ends; the sets that it is in still hold it.
     pub fn end_process(&mut self, range: RangeId, end_ns: i64) {
+        self.note_end(range, end_ns, false);
+    }
+
+    fn note_end(&mut self, range: RangeId, end_ns: i64, settles: bool) {
         let Some(state) = self.state_or_placeholder(range) else { return };
         if state.end_ns.is_none() {
             state.end_ns = Some(end_ns);
             self.ended.push_back(range);
+            if settles {
+                self.settle(range);
+            }
             self.relieve();
         }
     }
@@ -252,14 +296,25 @@ impl Ranges {
         }
     }
 
+    /// Adds the work of one record, which is the last one of its launch or not. Returns the path, and whether the
+    /// work was added: not if the row is written already.
+    pub fn add_record(&mut self, range: RangeId, work: Totals, last: bool) -> (Option<Arc<str>>, bool) {
+        let Some(state) = self.states.get_mut(&range) else { return (self.path(range), false) };
+        state.totals.add(work);
+        if last {
+            state.pending = state.pending.saturating_sub(1);
+            state.settle(range, &mut self.settling[0]);
+        }
+        match &state.path {
+            Some(path) => (Some(Arc::clone(path)), true),
+            None => (self.path(range), true),
+        }
+    }
+
     /// Notes a range for which nothing is awaited; its row is written some rounds later if that is still so.
     fn settle(&mut self, range: RangeId) {
-        if let Some(state) = self.states.get_mut(&range)
-            && !state.settling
-            && state.is_settled()
-        {
-            state.settling = true;
-            self.settling[0].push(range);
+        if let Some(state) = self.states.get_mut(&range) {
+            state.settle(range, &mut self.settling[0]);
         }
     }
 
@@ -279,12 +334,15 @@ impl Ranges {
 
     /// Writes a row and returns the parent, which has one nested range less.
     fn write(&mut self, range: RangeId, end_if_open_ns: Option<i64>) -> Option<RangeId> {
-        let path = self.path(range);
         let state = self.states.remove(&range)?;
-        let (Some(begin), Some(path)) = (state.begun, path) else {
+        let Some(begin) = state.begun else {
             self.begin_lost += 1;
             return None;
         };
+        let path = state.path.unwrap_or_else(|| {
+            let outer = begin.parent.and_then(|parent| self.path(parent));
+            self.join(outer, &begin.name)
+        });
         self.written.insert(range, Arc::clone(&path));
         let parent = begin.parent;
         let end_ns = state.end_ns.or(end_if_open_ns).unwrap_or(begin.start_ns);
@@ -357,9 +415,10 @@ impl Ranges {
 
     fn join(&mut self, parent: Option<Arc<str>>, name: &Arc<str>) -> Arc<str> {
         let Some(parent) = parent else { return Arc::clone(name) };
-        let key = (Arc::as_ptr(&parent).cast::<u8>() as usize, Arc::clone(name));
-        if let Some((_, path)) = self.paths.get(&key) {
-            return Arc::clone(path);
+        // Names are interned, so that nearly all equal ones have one address; others cost a path of their own.
+        let key = (parent.as_ptr() as usize, name.as_ptr() as usize);
+        if let Some(joined) = self.paths.get(&key) {
+            return Arc::clone(&joined.path);
         }
         if self.paths.len() >= MAX_CACHED_PATHS {
             self.paths.clear();
@@ -371,7 +430,8 @@ impl Ranges {
         } else {
             format!("{parent}/…").into()
         };
-        self.paths.insert(key, (parent, Arc::clone(&path)));
+        let joined = JoinedPath { path: Arc::clone(&path), _outer: parent, _name: Arc::clone(name) };
+        self.paths.insert(key, joined);
         path
     }
 }

@@ -41,6 +41,12 @@ struct Set {
     retired: bool,
 }
 
+impl Set {
+    fn is_done(&self) -> bool {
+        self.retired && self.pending == 0
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Sets {
     /// The set before the first change of the session; always empty.
@@ -120,7 +126,9 @@ impl Sets {
     pub fn record_came(&mut self, epoch: ProcessEpoch) {
         if let Some(set) = self.sets.get_mut(&epoch) {
             set.pending = set.pending.saturating_sub(1);
-            self.drop_if_done(epoch);
+            if set.is_done() {
+                self.drop_set(epoch);
+            }
         } else if let Some(early) = self.early.get_mut(&epoch) {
             *early = early.saturating_sub(1);
         }
@@ -181,7 +189,7 @@ impl Sets {
     }
 
     fn drop_if_done(&mut self, epoch: ProcessEpoch) {
-        if self.sets.get(&epoch).is_some_and(|set| set.retired && set.pending == 0) {
+        if self.sets.get(&epoch).is_some_and(Set::is_done) {
             self.drop_set(epoch);
         }
     }

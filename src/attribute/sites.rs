@@ -1,9 +1,9 @@
 //! The bounded table of launching calls, by correlation id.
 
 use std::collections::VecDeque;
+use std::collections::hash_map::Entry;
 
-use rustc_hash::FxHashMap;
-
+use super::near::NearMap;
 use crate::units::{CorrelationId, Nanos, ProcessEpoch, RangeId, SymbolId, ThreadId};
 
 /// Calls that are remembered after their record came, for a second record of the same call.
@@ -49,7 +49,7 @@ pub(super) enum Found<'a> {
 
 #[derive(Debug, Default)]
 pub(super) struct Sites {
-    by_correlation: FxHashMap<CorrelationId, Site>,
+    by_correlation: NearMap<CorrelationId, Site>,
     /// Correlation ids in the order of their calls.
     recent: VecDeque<CorrelationId>,
     elders: VecDeque<CorrelationId>,
@@ -72,18 +72,20 @@ impl Sites {
     fn make_room(&mut self) -> Option<Site> {
         while self.recent.len() > KEEP_SEEN {
             let front = *self.recent.front()?;
-            let done = self.by_correlation.get(&front).is_none_or(Site::is_done);
-            if !done && self.recent.len() <= MAX_RECENT {
-                return None;
+            match self.by_correlation.entry(front) {
+                Entry::Occupied(site) if !site.get().is_done() => {
+                    if self.recent.len() <= MAX_RECENT {
+                        return None;
+                    }
+                    self.recent.pop_front();
+                    self.elders.push_back(front);
+                    return self.make_room_for_elders();
+                }
+                Entry::Occupied(site) => drop(site.remove_entry()),
+                Entry::Vacant(_) => {}
             }
             self.recent.pop_front();
-            if done {
-                self.by_correlation.remove(&front);
-                self.note_evicted(front);
-            } else {
-                self.elders.push_back(front);
-                return self.make_room_for_elders();
-            }
+            self.note_evicted(front);
         }
         None
     }

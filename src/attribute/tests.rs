@@ -176,13 +176,12 @@ fn deliver(attributor: &mut Attributor, threads: Vec<Vec<Call>>, turns: &[usize]
 const ONE: Totals = Totals { launches: 1, transfers: 0, gpu_sum_ns: 3, span: Some((2000, 2003)) };
 
 fn check(attributor: &mut Attributor, expected: &Expected) -> Result<(), TestCaseError> {
-    let link = attributor.resolve(expected.origin);
+    let link = attributor.attribute(expected.origin, ONE);
     prop_assert_eq!(link.range, expected.range);
     prop_assert_eq!(link.path.as_deref(), expected.path.as_deref());
     let attribution = if expected.range.is_some() { Attribution::Range } else { Attribution::NoRange };
     prop_assert_eq!(link.attribution, attribution);
     prop_assert_eq!(link.set.is_some(), !expected.members.is_empty());
-    attributor.account(&link, ONE);
     Ok(())
 }
 
@@ -278,7 +277,7 @@ proptest! {
             call(&mut attributor, next);
         }
         for expected in &program.records {
-            let link = attributor.resolve(expected.origin);
+            let link = attributor.attribute(expected.origin, ONE);
             if missing.contains(&expected.origin.correlation) {
                 prop_assert!(matches!(
                     link.attribution,
@@ -287,7 +286,6 @@ proptest! {
             } else {
                 prop_assert_eq!(link.range, expected.range);
             }
-            attributor.account(&link, ONE);
         }
         attributor.finish(99);
     }
@@ -314,19 +312,19 @@ fn origin(correlation: u32) -> Origin {
 #[test]
 fn work_from_before_the_session_says_so() {
     let mut attributor = Attributor::new(Nanos(1000), BASE);
-    assert_eq!(attributor.resolve(origin(3)).attribution, Attribution::LaunchedBeforeStart);
+    assert_eq!(attributor.attribute(origin(3), ONE).attribution, Attribution::LaunchedBeforeStart);
     attributor.launch(launch(10, None));
-    assert_eq!(attributor.resolve(origin(9)).attribution, Attribution::LaunchedBeforeStart);
-    assert_eq!(attributor.resolve(origin(11)).attribution, Attribution::LaunchNotSeen);
+    assert_eq!(attributor.attribute(origin(9), ONE).attribution, Attribution::LaunchedBeforeStart);
+    assert_eq!(attributor.attribute(origin(11), ONE).attribution, Attribution::LaunchNotSeen);
     let early = Origin { start_ns: 900, ..origin(11) };
-    assert_eq!(attributor.resolve(early).attribution, Attribution::LaunchedBeforeStart);
+    assert_eq!(attributor.attribute(early, ONE).attribution, Attribution::LaunchedBeforeStart);
 }
 
 #[test]
 fn a_graph_record_of_a_plain_launch_is_flagged() {
     let mut attributor = Attributor::new(Nanos(0), BASE);
     attributor.launch(launch(1, None));
-    let link = attributor.resolve(Origin { graph_node: true, ..origin(1) });
+    let link = attributor.attribute(Origin { graph_node: true, ..origin(1) }, ONE);
     assert_eq!(link.attribution, Attribution::GraphUnmapped);
 }
 
@@ -358,4 +356,16 @@ fn launches_that_are_only_captured_do_not_pile_up() {
     assert!(sites < 600_000 && ranges < 140_000, "{sites} launches and {ranges} ranges were held");
     let (_, _, counts) = attributor.finish(2);
     assert_eq!(counts.launches_without_record, 1_000_000);
+}
+
+#[test]
+fn work_launched_from_the_device_adds_nothing_to_the_range_of_another_launch() {
+    let mut attributor = Attributor::new(Nanos(0), BASE);
+    let range = RangeId::from_raw(7);
+    attributor.launch(launch(1, range));
+    let link = attributor.attribute(Origin { device_launched: true, ..origin(1) }, ONE);
+    assert_eq!((link.attribution, link.range), (Attribution::DeviceLaunched, None));
+    let link = attributor.attribute(origin(1), ONE);
+    assert_eq!((link.attribution, link.range), (Attribution::Range, range));
+    assert_eq!(attributor.finish(9).2.launches_without_record, 0);
 }

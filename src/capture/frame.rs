@@ -1,5 +1,7 @@
 //! The frames of a recording and their bytes.
 
+use std::borrow::Cow;
+
 use crate::units::{Nanos, ThreadId};
 
 /// The name of an API call in the recording process.
@@ -19,16 +21,16 @@ pub(crate) struct Strings {
 
 /// One piece of a recording, in the order in which the worker got it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Frame {
+pub(crate) enum Frame<'a> {
     /// First: which library wrote the records, when the session started, and the number that the set of
     /// process-wide ranges had then.
     Start { cupti_version: u32, time: Nanos, epoch: u32 },
     /// A fact for `env`.
     Fact { key: String, value: String },
     /// Events of one thread, whole records of its ring.
-    Events { thread: ThreadId, name: Option<String>, bytes: Vec<u8> },
+    Events { thread: ThreadId, name: Option<String>, bytes: Cow<'a, [u8]> },
     /// One activity buffer: its bytes, where records begin, and whether the walk over it ended at its end.
-    Buffer { received: Nanos, bytes: Vec<u8>, offsets: Vec<u32>, complete: bool, strings: Strings },
+    Buffer { received: Nanos, bytes: Cow<'a, [u8]>, offsets: Vec<u32>, complete: bool, strings: Strings },
     /// Both clocks at one moment.
     Clock { cupti_ns: i64, host: Nanos },
     /// A loss that the worker was told of, by the name of its cause.
@@ -37,7 +39,7 @@ pub(crate) enum Frame {
     End { time: Nanos },
 }
 
-impl Frame {
+impl<'a> Frame<'a> {
     pub(super) fn kind(&self) -> u8 {
         match self {
             Self::Start { .. } => 1,
@@ -97,8 +99,8 @@ impl Frame {
         }
     }
 
-    /// The frame of this kind with these bytes; none if they do not make one.
-    pub(super) fn decode(kind: u8, bytes: &[u8]) -> Option<Self> {
+    /// The frame of this kind with these bytes, the long ones borrowed; none if they do not make one.
+    pub(super) fn decode(kind: u8, bytes: &'a [u8]) -> Option<Self> {
         let mut input = Input(bytes);
         let frame = match kind {
             1 => Self::Start { cupti_version: input.u32()?, time: Nanos(input.i64()?), epoch: input.u32()? },
@@ -107,12 +109,12 @@ impl Frame {
                 let thread = ThreadId(input.u32()?);
                 let named = input.u32()? != 0;
                 let name = input.text()?;
-                Self::Events { thread, name: named.then_some(name), bytes: input.bytes()?.to_vec() }
+                Self::Events { thread, name: named.then_some(name), bytes: input.bytes()?.into() }
             }
             4 => Self::Buffer {
                 received: Nanos(input.i64()?),
                 complete: input.u32()? != 0,
-                bytes: input.bytes()?.to_vec(),
+                bytes: input.bytes()?.into(),
                 offsets: input.list(4, Input::u32)?,
                 strings: Strings {
                     pointers: input.list(12, |input| Some((input.u64()?, input.bytes()?.to_vec())))?,

@@ -15,6 +15,10 @@ pub(crate) struct Reader<R> {
     path: PathBuf,
     input: R,
     position: u64,
+    decompressor: zstd::bulk::Decompressor<'static>,
+    /// The frame's bytes as the file has them, and unpacked. Kept, since new memory costs as much as unpacking.
+    packed: Vec<u8>,
+    raw: Vec<u8>,
 }
 
 impl Reader<BufReader<File>> {
@@ -32,7 +36,16 @@ impl Reader<BufReader<File>> {
 impl<R: Read> Reader<R> {
     /// Reads from any source; `path` names it in errors.
     pub fn new(path: &Path, input: R) -> Result<Self> {
-        let mut reader = Self { path: path.to_owned(), input, position: 0 };
+        let decompressor = zstd::bulk::Decompressor::new()
+            .map_err(|source| Error::io("cannot start unpacking", path, source))?;
+        let mut reader = Self {
+            path: path.to_owned(),
+            input,
+            position: 0,
+            decompressor,
+            packed: Vec::new(),
+            raw: Vec::new(),
+        };
         let mut magic = [0; MAGIC.len()];
         let read = reader.fill(&mut magic)?;
         let (name, version) = magic.split_at(MAGIC.len() - 1);
@@ -52,7 +65,7 @@ impl<R: Read> Reader<R> {
     /// # Errors
     /// [`ErrorKind::Format`] where the file ends inside a frame or a frame is damaged: nothing can be read after
     /// that. Everything before was sound, as its checksums show.
-    pub fn next(&mut self) -> Result<Option<Frame>> {
+    pub fn next(&mut self) -> Result<Option<Frame<'_>>> {
         let mut header = [0; 9];
         match self.fill(&mut header)? {
             0 => return Ok(None),
@@ -66,21 +79,24 @@ impl<R: Read> Reader<R> {
             return Err(self.format("a frame claims an impossible size"));
         }
         // `take` allocates as bytes arrive, so a damaged length cannot ask for more than the file has.
-        let mut packed = Vec::new();
+        self.packed.clear();
         let read = (&mut self.input)
             .take(packed_bytes as u64)
-            .read_to_end(&mut packed)
+            .read_to_end(&mut self.packed)
             .map_err(|source| Error::io("cannot read the recording", &self.path, source))?;
         self.position += read as u64;
         if read < packed_bytes {
             return Err(self.format("the recording ends inside a frame"));
         }
-        let raw = zstd::bulk::decompress(&packed, raw_bytes)
-            .map_err(|source| self.format("a frame is damaged").with_source(source))?;
-        if raw.len() != raw_bytes {
-            return Err(self.format("a frame is shorter than it claims"));
+        self.raw.clear();
+        self.raw.reserve(raw_bytes);
+        if let Err(source) = self.decompressor.decompress_to_buffer(&self.packed, &mut self.raw) {
+            return Err(self.format("a frame is damaged").with_source(source));
         }
-        match Frame::decode(kind, &raw) {
+        if self.raw.len() != raw_bytes {
+            return Err(self.format("a frame is shorter or longer than it claims"));
+        }
+        match Frame::decode(kind, &self.raw) {
             Some(frame) => Ok(Some(frame)),
             None => Err(self.format("a frame has contents that this version does not know")),
         }

@@ -5,14 +5,14 @@ use proptest::prelude::*;
 use super::*;
 use crate::units::{Nanos, ThreadId};
 
-fn frames() -> Vec<Frame> {
+fn frames() -> Vec<Frame<'static>> {
     vec![
         Frame::Start { cupti_version: 130_001, time: Nanos(5), epoch: 3 },
         Frame::Fact { key: "gpu".into(), value: "NVIDIA H200".into() },
-        Frame::Events { thread: ThreadId(7), name: Some("main".into()), bytes: vec![1, 2, 3] },
+        Frame::Events { thread: ThreadId(7), name: Some("main".into()), bytes: vec![1, 2, 3].into() },
         Frame::Buffer {
             received: Nanos(9),
-            bytes: vec![0; 4096],
+            bytes: vec![0; 4096].into(),
             offsets: vec![0, 232],
             complete: true,
             strings: Strings {
@@ -36,12 +36,28 @@ fn written() -> Vec<u8> {
     std::fs::read(&path).expect("readable")
 }
 
-fn read(bytes: &[u8]) -> (Vec<Frame>, bool) {
+fn owned(frame: Frame<'_>) -> Frame<'static> {
+    match frame {
+        Frame::Start { cupti_version, time, epoch } => Frame::Start { cupti_version, time, epoch },
+        Frame::Fact { key, value } => Frame::Fact { key, value },
+        Frame::Events { thread, name, bytes } => {
+            Frame::Events { thread, name, bytes: bytes.into_owned().into() }
+        }
+        Frame::Buffer { received, bytes, offsets, complete, strings } => {
+            Frame::Buffer { received, bytes: bytes.into_owned().into(), offsets, complete, strings }
+        }
+        Frame::Clock { cupti_ns, host } => Frame::Clock { cupti_ns, host },
+        Frame::Loss { cause, count } => Frame::Loss { cause, count },
+        Frame::End { time } => Frame::End { time },
+    }
+}
+
+fn read(bytes: &[u8]) -> (Vec<Frame<'static>>, bool) {
     let mut frames = Vec::new();
     let Ok(mut reader) = Reader::new(Path::new("memory"), bytes) else { return (frames, true) };
     loop {
         match reader.next() {
-            Ok(Some(frame)) => frames.push(frame),
+            Ok(Some(frame)) => frames.push(owned(frame)),
             Ok(None) => return (frames, false),
             Err(_) => return (frames, true),
         }

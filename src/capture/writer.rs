@@ -60,7 +60,7 @@ impl Writer {
 
     /// Appends a frame. After the first failure nothing more is written, so that the file stays readable up to
     /// there, and frames are counted as lost.
-    pub fn write(&mut self, frame: &Frame) {
+    pub fn write(&mut self, frame: &Frame<'_>) {
         if self.first_error.is_none()
             && let Err(error) = self.try_write(frame)
         {
@@ -69,7 +69,7 @@ impl Writer {
         self.frames_lost += u64::from(self.first_error.is_some());
     }
 
-    fn try_write(&mut self, frame: &Frame) -> std::io::Result<()> {
+    fn try_write(&mut self, frame: &Frame<'_>) -> std::io::Result<()> {
         self.raw.clear();
         frame.encode(&mut self.raw);
         if self.raw.len() > MAX_FRAME_BYTES {

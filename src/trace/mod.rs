@@ -17,5 +17,8 @@ pub use profile::{FinishError, Profile};
 pub use profiler::Profiler;
 pub use replay::Replay;
 
+pub(crate) use pipeline::{Pipeline, Start};
+pub(crate) use replay::feed;
+
 #[cfg(test)]
 mod tests;

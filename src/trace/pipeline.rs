@@ -9,7 +9,7 @@ use cupti_sys::{LibraryVersion, kind};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::texts::{args_json, payload_text};
-use crate::attribute::{Attributor, Begin, Launch, Link, Origin, Settled, Totals};
+use crate::attribute::{Attributor, Begin, Launch, Origin, Settled, Totals};
 use crate::channel::{self, Event, Named, RangeKind};
 use crate::cupti::calls::{Leads, LeadsTable};
 use crate::losses::{Cause, Losses};
@@ -282,17 +282,10 @@ impl<S: TableSink> Pipeline<S> {
     fn record(&mut self, record: Record, received: Nanos, meanings: &impl Meanings) {
         match record {
             Record::Kernel(kernel) => {
-                let (work, link) = self.device_work(&kernel.common, received);
-                let totals = Totals {
-                    launches: 1,
-                    gpu_sum_ns: work.duration_ns.unwrap_or(0),
-                    span: work.duration_ns.map(|_| (work.start_ns, work.end_ns)),
-                    ..Totals::default()
-                };
-                self.attributor.account(&link, totals);
+                let (work, symbol) = self.device_work(&kernel.common, received, Totals::kernel);
                 let row = LaunchRow {
                     work,
-                    kernel: self.kernel_name(link.symbol, kernel.name, meanings),
+                    kernel: self.kernel_name(symbol, kernel.name, meanings),
                     grid: kernel.grid,
                     block: kernel.block,
                     cluster: kernel.cluster,
@@ -395,26 +388,32 @@ impl<S: TableSink> Pipeline<S> {
         received: Nanos,
         row: impl FnOnce(DeviceWork) -> TransferRow,
     ) -> TransferRow {
-        let (work, link) = self.device_work(common, received);
-        self.attributor.account(&link, Totals { transfers: 1, ..Totals::default() });
+        let (work, _no_kernel) = self.device_work(common, received, |_| Totals::transfer());
         self.tally.transfers += 1;
         row(work)
     }
 
-    fn device_work(&mut self, common: &Common, received: Nanos) -> (DeviceWork, Link) {
+    fn device_work(
+        &mut self,
+        common: &Common,
+        received: Nanos,
+        totals: impl FnOnce(Option<(i64, i64)>) -> Totals,
+    ) -> (DeviceWork, Option<SymbolId>) {
         let invalid = self.invalid_reason(common, received);
         let (start_ns, end_ns) = (stamp(common.start), stamp(common.end));
         let in_graph = common.graph_node != 0;
-        let link = self.attributor.resolve(Origin {
+        let valid_span = invalid.is_none().then_some((start_ns, end_ns));
+        let origin = Origin {
             correlation: common.correlation,
             graph_node: in_graph,
             device_launched: common.device_launched,
             start_ns: if invalid.is_none() { start_ns } else { 0 },
-        });
+        };
+        let link = self.attributor.attribute(origin, totals(valid_span));
         self.count(invalid, link.attribution);
         let work = DeviceWork {
             range: link.range,
-            range_path: link.path.clone(),
+            range_path: link.path,
             range_set: link.set.map(|epoch| epoch.0.into()),
             start_ns,
             end_ns,
@@ -433,7 +432,7 @@ impl<S: TableSink> Pipeline<S> {
             invalid,
             attribution: link.attribution,
         };
-        (work, link)
+        (work, link.symbol)
     }
 
     fn invalid_reason(&self, common: &Common, received: Nanos) -> Option<InvalidReason> {

@@ -291,7 +291,7 @@ fn prepare(
             time: start.time,
             epoch: start.epoch.0,
         });
-        writer.write(&Frame::Events { thread: ThreadId(0), name: None, bytes: named });
+        writer.write(&Frame::Events { thread: ThreadId(0), name: None, bytes: named.into() });
     }
     for (key, value) in facts {
         if let Some(Recording { writer, .. }) = &mut recording {

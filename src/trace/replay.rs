@@ -13,6 +13,7 @@ use super::worker::Ended;
 use crate::capture::{Frame, Reader, Strings};
 use crate::error::{Error, ErrorKind, Result};
 use crate::losses::Cause;
+use crate::table::writer::TableSink;
 use crate::units::{Nanos, ProcessEpoch};
 
 /// Makes the tables and the profile of a recording.
@@ -118,7 +119,7 @@ impl Replay {
 }
 
 /// Hands one frame to the pipeline. Returns the latest time that it tells.
-fn feed(pipeline: &mut Pipeline<Output>, frame: Frame) -> Nanos {
+pub(crate) fn feed<S: TableSink>(pipeline: &mut Pipeline<S>, frame: Frame<'_>) -> Nanos {
     match frame {
         Frame::Start { .. } | Frame::End { .. } => {}
         Frame::Fact { key, value } => pipeline.fact(&key, &value),

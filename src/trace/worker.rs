@@ -113,7 +113,7 @@ impl Worker {
             self.pipeline.thread(thread.tid, thread.name.as_deref());
             self.pipeline.events(thread.tid, &bytes);
             if let Some(Recording { writer, .. }) = &mut self.recording {
-                writer.write(&Frame::Events { thread: thread.tid, name: thread.name, bytes });
+                writer.write(&Frame::Events { thread: thread.tid, name: thread.name, bytes: bytes.into() });
             }
         }
     }
@@ -234,7 +234,7 @@ impl Recording {
     fn buffer(&mut self, buffer: &Buffer<'_>, meanings: &impl Meanings) {
         let frame = Frame::Buffer {
             received: buffer.received,
-            bytes: buffer.bytes.to_vec(),
+            bytes: buffer.bytes.into(),
             offsets: buffer.offsets.to_vec(),
             complete: buffer.complete,
             strings: self.strings(buffer, meanings),
