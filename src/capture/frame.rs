@@ -22,10 +22,10 @@ pub(crate) struct Strings {
 /// One piece of a recording, in the order in which the worker got it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Frame<'a> {
-    /// First: which library wrote the records, when the session started, and the number that the set of
-    /// process-wide ranges had then.
-    Start { cupti_version: u32, time: Nanos, epoch: u32 },
-    /// A fact for `env`.
+    /// First: which library wrote the records, when the session started, the number that the set of process-wide
+    /// ranges had then, and the facts that are in every file's metadata.
+    Start { cupti_version: u32, time: Nanos, epoch: u32, facts: Vec<(String, String)> },
+    /// A later fact for `env`.
     Fact { key: String, value: String },
     /// Events of one thread, whole records of its ring.
     Events { thread: ThreadId, name: Option<String>, bytes: Cow<'a, [u8]> },
@@ -40,7 +40,7 @@ pub(crate) enum Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    pub(super) fn kind(&self) -> u8 {
+    fn kind(&self) -> u8 {
         match self {
             Self::Start { .. } => 1,
             Self::Fact { .. } => 2,
@@ -52,12 +52,19 @@ impl<'a> Frame<'a> {
         }
     }
 
+    /// The kind, which the checksum thus covers too, and the contents.
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        out.push(self.kind());
         match self {
-            Self::Start { cupti_version, time, epoch } => {
+            Self::Start { cupti_version, time, epoch, facts } => {
                 put_u32(out, *cupti_version);
                 put_i64(out, time.0);
                 put_u32(out, *epoch);
+                put_count(out, facts.len());
+                for (key, value) in facts {
+                    put_bytes(out, key.as_bytes());
+                    put_bytes(out, value.as_bytes());
+                }
             }
             Self::Fact { key, value } => {
                 put_bytes(out, key.as_bytes());
@@ -100,10 +107,16 @@ impl<'a> Frame<'a> {
     }
 
     /// The frame of this kind with these bytes, the long ones borrowed; none if they do not make one.
-    pub(super) fn decode(kind: u8, bytes: &'a [u8]) -> Option<Self> {
+    pub(super) fn decode(bytes: &'a [u8]) -> Option<Self> {
+        let (kind, bytes) = bytes.split_first()?;
         let mut input = Input(bytes);
         let frame = match kind {
-            1 => Self::Start { cupti_version: input.u32()?, time: Nanos(input.i64()?), epoch: input.u32()? },
+            1 => Self::Start {
+                cupti_version: input.u32()?,
+                time: Nanos(input.i64()?),
+                epoch: input.u32()?,
+                facts: input.list(8, |input| Some((input.text()?, input.text()?)))?,
+            },
             2 => Self::Fact { key: input.text()?, value: input.text()? },
             3 => {
                 let thread = ThreadId(input.u32()?);

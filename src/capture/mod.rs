@@ -5,8 +5,8 @@
 //! and facts about the run. It is test data, bench data, and what a user attaches to a bug report.
 //!
 //! # Format
-//! Eight bytes of magic with a format version, then frames: one byte of kind, the compressed and the raw length as
-//! little-endian `u32`, and a zstd frame with its checksum. A reader stops at the first frame that is cut off or
+//! Eight bytes of magic with a format version, then frames: the compressed and the raw length as little-endian
+//! `u32`, and a zstd frame with its checksum, which holds a byte of kind and the contents. A reader stops at the first frame that is cut off or
 //! damaged, having delivered everything before it.
 
 mod frame;

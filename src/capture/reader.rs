@@ -66,13 +66,13 @@ impl<R: Read> Reader<R> {
     /// [`ErrorKind::Format`] where the file ends inside a frame or a frame is damaged: nothing can be read after
     /// that. Everything before was sound, as its checksums show.
     pub fn next(&mut self) -> Result<Option<Frame<'_>>> {
-        let mut header = [0; 9];
+        let mut header = [0; 8];
         match self.fill(&mut header)? {
             0 => return Ok(None),
-            9 => {}
+            8 => {}
             _ => return Err(self.format("the recording ends inside a frame")),
         }
-        let [kind, p0, p1, p2, p3, r0, r1, r2, r3] = header;
+        let [p0, p1, p2, p3, r0, r1, r2, r3] = header;
         let packed_bytes = u32::from_le_bytes([p0, p1, p2, p3]) as usize;
         let raw_bytes = u32::from_le_bytes([r0, r1, r2, r3]) as usize;
         if packed_bytes > MAX_PACKED_BYTES || raw_bytes > MAX_FRAME_BYTES {
@@ -96,7 +96,7 @@ impl<R: Read> Reader<R> {
         if self.raw.len() != raw_bytes {
             return Err(self.format("a frame is shorter or longer than it claims"));
         }
-        match Frame::decode(kind, &self.raw) {
+        match Frame::decode(&self.raw) {
             Some(frame) => Ok(Some(frame)),
             None => Err(self.format("a frame has contents that this version does not know")),
         }

@@ -7,7 +7,12 @@ use crate::units::{Nanos, ThreadId};
 
 fn frames() -> Vec<Frame<'static>> {
     vec![
-        Frame::Start { cupti_version: 130_001, time: Nanos(5), epoch: 3 },
+        Frame::Start {
+            cupti_version: 130_001,
+            time: Nanos(5),
+            epoch: 3,
+            facts: vec![("host".into(), "h200".into())],
+        },
         Frame::Fact { key: "gpu".into(), value: "NVIDIA H200".into() },
         Frame::Events { thread: ThreadId(7), name: Some("main".into()), bytes: vec![1, 2, 3].into() },
         Frame::Buffer {
@@ -38,7 +43,9 @@ fn written() -> Vec<u8> {
 
 fn owned(frame: Frame<'_>) -> Frame<'static> {
     match frame {
-        Frame::Start { cupti_version, time, epoch } => Frame::Start { cupti_version, time, epoch },
+        Frame::Start { cupti_version, time, epoch, facts } => {
+            Frame::Start { cupti_version, time, epoch, facts }
+        }
         Frame::Fact { key, value } => Frame::Fact { key, value },
         Frame::Events { thread, name, bytes } => {
             Frame::Events { thread, name, bytes: bytes.into_owned().into() }
@@ -107,7 +114,7 @@ proptest! {
         file.extend_from_slice(&bytes);
         read(&file);
         for kind in 0..9 {
-            Frame::decode(kind, &bytes);
+            Frame::decode(&[&[kind], &*bytes].concat());
         }
     }
 }

@@ -76,7 +76,6 @@ impl Writer {
             return Err(std::io::Error::other("a frame is larger than a recording can hold"));
         }
         let packed = self.compressor.compress(&self.raw)?;
-        self.file.write_all(&[frame.kind()])?;
         // CAST: both lengths are bounded by MAX_FRAME_BYTES and zstd's small overhead.
         self.file.write_all(&(packed.len() as u32).to_le_bytes())?;
         self.file.write_all(&(self.raw.len() as u32).to_le_bytes())?;

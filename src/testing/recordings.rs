@@ -91,10 +91,10 @@ impl Template {
     fn read(path: &Path) -> Result<Self> {
         let empty = || Error::new(ErrorKind::Format, "a recording without a beginning or without kernels");
         let mut reader = Reader::open(path)?;
-        let Some(Frame::Start { cupti_version, time, epoch }) = reader.next()? else {
+        let Some(Frame::Start { cupti_version, time, epoch, facts }) = reader.next()? else {
             return Err(empty());
         };
-        let start = Frame::Start { cupti_version, time, epoch };
+        let start = Frame::Start { cupti_version, time, epoch, facts };
         let version = LibraryVersion::from_api(cupti_version);
         let decoder = Decoder::new(version);
         let mut template = Self {
@@ -505,7 +505,7 @@ pub enum Stage {
 /// What reading a recording can fail with.
 pub fn replay_up_to(stage: Stage, recording: &Path) -> Result<u64> {
     let mut reader = Reader::open(recording)?;
-    let Some(Frame::Start { cupti_version, time, epoch }) = reader.next()? else { return Ok(0) };
+    let Some(Frame::Start { cupti_version, time, epoch, .. }) = reader.next()? else { return Ok(0) };
     let version = LibraryVersion::from_api(cupti_version);
     let decoder = Decoder::new(version);
     let start = trace::Start { version, time, epoch: ProcessEpoch(epoch) };

@@ -290,13 +290,11 @@ fn prepare(
             cupti_version: start.version.api(),
             time: start.time,
             epoch: start.epoch.0,
+            facts: facts.clone(),
         });
         writer.write(&Frame::Events { thread: ThreadId(0), name: None, bytes: named.into() });
     }
     for (key, value) in facts {
-        if let Some(Recording { writer, .. }) = &mut recording {
-            writer.write(&Frame::Fact { key: key.clone(), value: value.clone() });
-        }
         pipeline.fact(&key, &value);
     }
     let mut worker = Worker::new(libraries.cupti, collector, pipeline, recording);

@@ -76,7 +76,6 @@ impl Replay {
         let mut whole = false;
         let damage = loop {
             match self.reader.next() {
-                // The kind of a frame is outside its checksum.
                 Ok(Some(Frame::Start { .. })) => break Some(self.damaged("it begins twice")),
                 Ok(Some(frame)) => {
                     if let Frame::End { time } = frame {
@@ -96,15 +95,16 @@ impl Replay {
         Profile::from_ended(Ended { closed, tally: finished.tally, recording_error: damage }, None)
     }
 
-    /// The first frame, and the facts that follow it.
+    /// How the session began, and its first facts.
     fn beginning(&mut self) -> Result<(Start, Vec<(String, String)>)> {
-        let Some(Frame::Start { cupti_version, time, epoch }) = self.reader.next()? else {
+        let Some(Frame::Start { cupti_version, time, epoch, mut facts }) = self.reader.next()? else {
             return Err(self.cut_off());
         };
         let start =
             Start { version: LibraryVersion::from_api(cupti_version), time, epoch: ProcessEpoch(epoch) };
         let replayed = self.recording.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        Ok((start, vec![("replay.recording".to_owned(), replayed)]))
+        facts.push(("replay.recording".to_owned(), replayed));
+        Ok((start, facts))
     }
 
     fn damaged(&self, how: &str) -> Error {

@@ -159,9 +159,7 @@ impl Tracing {
             let outcome = cupti.set_size(attribute, builder.device_buffers);
             self.optional("CUPTI_ACTIVITY_ATTR_DEVICE_BUFFER_PRE_ALLOCATE_VALUE", outcome);
         }
-        if !builder.extra_kinds.is_empty() {
-            self.optional("cuptiSetThreadIdType", cupti.use_system_thread_ids());
-        }
+        self.optional("cuptiSetThreadIdType", cupti.use_system_thread_ids());
     }
 
     /// Notes what the library refused; the session goes on without it.
