@@ -9,6 +9,7 @@
 use std::alloc::Layout;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 use crossbeam_queue::ArrayQueue;
 
@@ -83,6 +84,8 @@ impl Block {
 pub(crate) struct Filled {
     pub block: Block,
     pub valid_bytes: usize,
+    /// When CUPTI gave it back: what launched its records was logged before.
+    pub completed: Instant,
 }
 
 /// The process's blocks.
@@ -203,7 +206,7 @@ mod tests {
         }
         // SAFETY: `pointer` came from `into_raw` two lines up.
         let block = unsafe { Block::from_raw(pointer) };
-        pool.complete(Filled { block, valid_bytes: 8 });
+        pool.complete(Filled { block, valid_bytes: 8, completed: Instant::now() });
         let filled = pool.next_full().expect("it was completed");
         assert_eq!(filled.block.bytes(filled.valid_bytes)[0], 7);
         pool.recycle(filled.block);

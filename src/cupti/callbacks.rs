@@ -7,6 +7,7 @@ use std::ffi::CStr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
 
 use cupti_sys::bindings as c;
 
@@ -99,7 +100,11 @@ pub(super) unsafe extern "C" fn buffer_completed(
         // SAFETY: every buffer that CUPTI has came from `buffer_requested`, and it gives each back once.
         let block = unsafe { Block::from_raw(pointer) };
         if WORKER_LISTENS.load(Ordering::Relaxed) {
-            Pool::get().complete(Filled { block, valid_bytes: valid_size.min(BLOCK_BYTES) });
+            Pool::get().complete(Filled {
+                block,
+                valid_bytes: valid_size.min(BLOCK_BYTES),
+                completed: Instant::now(),
+            });
         } else {
             Pool::get().recycle(block);
         }

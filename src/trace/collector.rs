@@ -7,13 +7,13 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{JoinHandle, Thread};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::channel::{self, ThreadMeta};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Bytes of events that may wait for the worker: half a million launches in ranges of their own.
-const MAX_QUEUED_BYTES: usize = 64 << 20;
+/// Bytes of events that may wait for the worker: a million launches in ranges of their own.
+const MAX_QUEUED_BYTES: usize = 128 << 20;
 
 /// How long the collector sleeps. Threads wake it when their ring is half full.
 const IDLE: Duration = Duration::from_millis(10);
@@ -24,9 +24,17 @@ pub(super) struct Run {
     pub bytes: Vec<u8>,
 }
 
+/// What one visit to all rings found.
+struct Visit {
+    /// Everything that was logged before this is in this visit or an earlier one.
+    started: Instant,
+    runs: Vec<Run>,
+    bytes: usize,
+}
+
 #[derive(Default)]
 struct Queue {
-    runs: VecDeque<Run>,
+    visits: VecDeque<Visit>,
     bytes: usize,
 }
 
@@ -41,13 +49,16 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Moves what is in the rings to the queue. The channel's own lock keeps the order of two callers.
+    /// Moves what is in the rings to the queue.
     fn fill(&self) {
-        channel::drain(|thread, run| {
-            let mut queue = self.lock();
-            queue.bytes += run.len();
-            queue.runs.push_back(Run { thread: thread.clone(), bytes: run.to_vec() });
+        // Held over the visit, so that visits are queued in their order. Only the worker and the collector wait here.
+        let mut queue = self.lock();
+        let mut visit = Visit { started: Instant::now(), runs: Vec::new(), bytes: 0 };
+        visit.bytes = channel::drain(|thread, run| {
+            visit.runs.push(Run { thread: thread.clone(), bytes: run.to_vec() });
         });
+        queue.bytes += visit.bytes;
+        queue.visits.push_back(visit);
     }
 }
 
@@ -75,12 +86,23 @@ impl Collector {
         &self.thread
     }
 
-    /// Everything that any thread had logged when this was called, and nothing from before the last call.
-    pub fn take(&self) -> VecDeque<Run> {
-        self.shared.fill();
-        let mut queue = self.shared.lock();
-        queue.bytes = 0;
-        std::mem::take(&mut queue.runs)
+    /// Takes from the queue everything that any thread had logged before this moment, and little more: what waits in
+    /// the queue is smaller than what the worker makes of it.
+    pub fn take_before(&self, moment: Instant) -> Vec<Run> {
+        let mut runs = Vec::new();
+        loop {
+            let mut queue = self.shared.lock();
+            let Some(visit) = queue.visits.pop_front() else {
+                drop(queue);
+                self.shared.fill();
+                continue;
+            };
+            queue.bytes -= visit.bytes;
+            runs.extend(visit.runs);
+            if visit.started >= moment {
+                return runs;
+            }
+        }
     }
 }
 

@@ -80,7 +80,7 @@ impl Worker {
                     while self.round() {}
                     // Nothing is logged for these ranges any more; their rows need not wait for further rounds.
                     for _ in 0..3 {
-                        self.events();
+                        self.events_before(Instant::now());
                         self.pipeline.settle();
                     }
                     self.pipeline.sink().finish_parts();
@@ -101,15 +101,15 @@ impl Worker {
         pool.refill();
         // First the buffer, then the events: a record's launching call was logged before its buffer was full.
         let filled = pool.next_full();
-        self.events();
+        self.events_before(filled.as_ref().map_or_else(Instant::now, |filled| filled.completed));
         let Some(filled) = filled else { return false };
         self.buffer(&filled);
         pool.recycle(filled.block);
         true
     }
 
-    fn events(&mut self) {
-        for Run { thread, bytes } in self.collector.take() {
+    fn events_before(&mut self, moment: Instant) {
+        for Run { thread, bytes } in self.collector.take_before(moment) {
             self.pipeline.thread(thread.tid, thread.name.as_deref());
             self.pipeline.events(thread.tid, &bytes);
             if let Some(Recording { writer, .. }) = &mut self.recording {
