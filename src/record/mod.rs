@@ -196,6 +196,23 @@ struct CommonFields {
     device_launched: Option<Field>,
 }
 
+/// The fields by their names, which are the same in every kind of record.
+macro_rules! common_fields {
+    ($at:ident, $device_launched:expr) => {
+        CommonFields {
+            start: $at::START,
+            end: $at::END,
+            device: $at::DEVICE_ID,
+            context: $at::CONTEXT_ID,
+            stream: $at::STREAM_ID,
+            correlation: $at::CORRELATION_ID,
+            graph: $at::GRAPH_ID,
+            graph_node: $at::GRAPH_NODE_ID,
+            device_launched: $device_launched,
+        }
+    };
+}
+
 impl CommonFields {
     fn read(&self, view: View<'_>) -> Option<Common> {
         Some(Common {
@@ -214,17 +231,7 @@ impl CommonFields {
 
 fn kernel(view: View<'_>) -> Option<Kernel> {
     use layout::kernel as at;
-    const COMMON: CommonFields = CommonFields {
-        start: at::START,
-        end: at::END,
-        device: at::DEVICE_ID,
-        context: at::CONTEXT_ID,
-        stream: at::STREAM_ID,
-        correlation: at::CORRELATION_ID,
-        graph: at::GRAPH_ID,
-        graph_node: at::GRAPH_NODE_ID,
-        device_launched: Some(at::IS_DEVICE_LAUNCHED),
-    };
+    const COMMON: CommonFields = common_fields!(at, Some(at::IS_DEVICE_LAUNCHED));
     let cluster = match (view.u32(at::CLUSTER_X), view.u32(at::CLUSTER_Y), view.u32(at::CLUSTER_Z)) {
         (Some(x), Some(y), Some(z)) if x != 0 => Some([x, y, z]),
         _ => None,
@@ -244,17 +251,7 @@ fn kernel(view: View<'_>) -> Option<Kernel> {
 
 fn copy(view: View<'_>) -> Option<Copy> {
     use layout::memcpy as at;
-    const COMMON: CommonFields = CommonFields {
-        start: at::START,
-        end: at::END,
-        device: at::DEVICE_ID,
-        context: at::CONTEXT_ID,
-        stream: at::STREAM_ID,
-        correlation: at::CORRELATION_ID,
-        graph: at::GRAPH_ID,
-        graph_node: at::GRAPH_NODE_ID,
-        device_launched: Some(at::IS_DEVICE_LAUNCHED),
-    };
+    const COMMON: CommonFields = common_fields!(at, Some(at::IS_DEVICE_LAUNCHED));
     Some(Copy {
         common: COMMON.read(view)?,
         bytes: view.u64(at::BYTES)?,
@@ -268,17 +265,7 @@ fn copy(view: View<'_>) -> Option<Copy> {
 
 fn peer_copy(view: View<'_>) -> Option<Copy> {
     use layout::memcpy_peer as at;
-    const COMMON: CommonFields = CommonFields {
-        start: at::START,
-        end: at::END,
-        device: at::DEVICE_ID,
-        context: at::CONTEXT_ID,
-        stream: at::STREAM_ID,
-        correlation: at::CORRELATION_ID,
-        graph: at::GRAPH_ID,
-        graph_node: at::GRAPH_NODE_ID,
-        device_launched: None,
-    };
+    const COMMON: CommonFields = common_fields!(at, None);
     Some(Copy {
         common: COMMON.read(view)?,
         bytes: view.u64(at::BYTES)?,
@@ -292,17 +279,7 @@ fn peer_copy(view: View<'_>) -> Option<Copy> {
 
 fn fill(view: View<'_>) -> Option<Fill> {
     use layout::memset as at;
-    const COMMON: CommonFields = CommonFields {
-        start: at::START,
-        end: at::END,
-        device: at::DEVICE_ID,
-        context: at::CONTEXT_ID,
-        stream: at::STREAM_ID,
-        correlation: at::CORRELATION_ID,
-        graph: at::GRAPH_ID,
-        graph_node: at::GRAPH_NODE_ID,
-        device_launched: Some(at::IS_DEVICE_LAUNCHED),
-    };
+    const COMMON: CommonFields = common_fields!(at, Some(at::IS_DEVICE_LAUNCHED));
     Some(Fill {
         common: COMMON.read(view)?,
         bytes: view.u64(at::BYTES)?,
