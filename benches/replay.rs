@@ -6,6 +6,8 @@
 //! programs on the machine count only through the caches that they share; the wall time of the whole run stands
 //! beside it.
 //!
+//! Results: `benches/results/replay.md`.
+//!
 //! Options, after `--`: a number of kernels (default 2 100 000), `repeat N` (default 5), `only NAME` for one input,
 //! `keep DIR` to keep the recordings and the datasets, `full` to leave out the stages (for a profiler).
 //!
