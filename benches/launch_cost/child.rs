@@ -33,6 +33,9 @@ fn run(task: &Task, options: &Options) -> Result<String> {
     if let Some(period) = options.flush_ms {
         command.args(["--flush-ms", &period.to_string()]);
     }
+    if let Some(buffers) = options.device_buffers {
+        command.args(["--device-buffers", &buffers.to_string()]);
+    }
     let output = command.output()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     if !output.status.success() {

@@ -86,17 +86,22 @@ struct Options {
     parts: Vec<String>,
     /// `Builder::flush_period`, if not the default.
     flush_ms: Option<u64>,
+    /// `Builder::device_buffers`, if not the default.
+    device_buffers: Option<usize>,
     /// This process is a child that takes one turn.
     child: Option<Task>,
 }
 
 impl Options {
     fn profiler(&self) -> cuprof::Builder {
-        let builder = Profiler::builder();
-        match self.flush_ms {
-            Some(period) => builder.flush_period(Duration::from_millis(period)),
-            None => builder,
+        let mut builder = Profiler::builder();
+        if let Some(period) = self.flush_ms {
+            builder = builder.flush_period(Duration::from_millis(period));
         }
+        if let Some(buffers) = self.device_buffers {
+            builder = builder.device_buffers(buffers);
+        }
+        builder
     }
 
     fn from_args() -> Result<Self> {
@@ -107,6 +112,7 @@ impl Options {
             threads: vec![1, 4],
             parts: Vec::new(),
             flush_ms: None,
+            device_buffers: None,
             child: None,
         };
         let mut args = std::env::args().skip(1);
@@ -120,6 +126,7 @@ impl Options {
                     options.threads =
                         value()?.split(',').map(str::parse).collect::<std::result::Result<_, _>>()?;
                 }
+                "--device-buffers" => options.device_buffers = Some(value()?.parse()?),
                 "--flush-ms" => options.flush_ms = Some(value()?.parse()?),
                 "--child" => {
                     let mut next = || args.next().ok_or("--child needs a mode, threads, and a file or -");
