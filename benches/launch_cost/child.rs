@@ -82,7 +82,7 @@ pub fn take_turn(task: &Task, options: &Options) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let active = match (&raw, mode) {
         (Some(raw), Mode::Floor) => start_raw(raw, Records::Kernels)?,
-        (Some(raw), _) => start_raw(raw, Records::KernelsLaunchesMarkers)?,
+        (Some(raw), _) => start_raw(raw, Records::UsualRecipe)?,
         (None, Mode::Bare) => Active::Bare,
         (None, _) => {
             let profiler = options.profiler().output(folder.path().join("bench.cuprof")).start()?;

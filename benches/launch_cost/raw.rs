@@ -1,9 +1,11 @@
 //! CUPTI with nothing of cuprof around it: what its records cost at least.
 //!
-//! Buffers are pooled, touched before use, and handed back cleared, so that CUPTI need not clear them in a launch.
-//! Records are only counted.
+//! The floor is as good as it gets: buffers are pooled, touched before use, and handed back cleared, so that CUPTI need
+//! not clear them in a launch. The usual recipe is as it is found in tools: 8 MiB from malloc for each request, freed
+//! after use, and all driver calls recorded. Either way records are only counted.
 #![expect(unsafe_code, reason = "calls CUPTI directly")]
 
+use std::alloc::Layout;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -22,7 +24,6 @@ const DEVICE_BUFFERS: usize = 40;
 const MARKER: u32 = 12;
 const DRIVER: u32 = 4;
 const CONCURRENT_KERNEL: u32 = 10;
-const CBID_LAUNCH_KERNEL: u32 = 307;
 
 /// What was delivered since the last start.
 #[derive(Default)]
@@ -88,27 +89,66 @@ unsafe extern "C" fn complete(
         shared.seen.foreign.fetch_add(1, Ordering::Relaxed);
         return;
     }
-    let (mut kernels, mut markers, mut calls, mut others) = (0, 0, 0, 0);
-    let mut record: *mut CUpti_Activity = std::ptr::null_mut();
-    // SAFETY: the buffer is one of ours that CUPTI has just handed back, with `valid` bytes of records.
-    while unsafe { (shared.next_record)(buffer, valid, &raw mut record) }.0 == 0 {
-        // SAFETY: the record lies in the buffer; every record begins with its kind.
-        match unsafe { record.cast::<u32>().read() } {
-            CONCURRENT_KERNEL => kernels += 1,
-            MARKER => markers += 1,
-            DRIVER => calls += 1,
-            _ => others += 1,
-        }
-    }
-    let seen = &shared.seen;
-    for (counter, count) in
-        [(&seen.kernels, kernels), (&seen.markers, markers), (&seen.calls, calls), (&seen.others, others)]
-    {
-        counter.fetch_add(count, Ordering::Relaxed);
-    }
+    shared.count(buffer, valid);
     // SAFETY: the block is ours again, and CUPTI was promised cleared ones.
     unsafe { std::ptr::write_bytes(buffer, 0, BUFFER_BYTES) };
     shared.free.lock().unwrap_or_else(PoisonError::into_inner).push(buffer as usize);
+}
+
+/// The usual recipe's buffers.
+const USUAL: Layout = match Layout::from_size_align(8 << 20, 8) {
+    Ok(layout) => layout,
+    Err(_) => unreachable!(),
+};
+
+static USUAL_OUTSTANDING: AtomicU64 = AtomicU64::new(0);
+
+unsafe extern "C" fn usual_request(buffer: *mut *mut u8, size: *mut usize, max_records: *mut usize) {
+    USUAL_OUTSTANDING.fetch_add(1, Ordering::Relaxed);
+    // SAFETY: the layout has a size.
+    let block = unsafe { std::alloc::alloc(USUAL) };
+    // SAFETY: CUPTI gives three places to write to.
+    unsafe { buffer.write(block) };
+    // SAFETY: as above.
+    unsafe { size.write(if block.is_null() { 0 } else { USUAL.size() }) };
+    // SAFETY: as above.
+    unsafe { max_records.write(0) };
+}
+
+unsafe extern "C" fn usual_complete(_: CUcontext, _: u32, buffer: *mut u8, size: usize, valid: usize) {
+    let Some(shared) = SHARED.get() else { return };
+    if size != USUAL.size() {
+        shared.seen.foreign.fetch_add(1, Ordering::Relaxed);
+        return;
+    }
+    shared.count(buffer, valid);
+    USUAL_OUTSTANDING.fetch_sub(1, Ordering::Relaxed);
+    // SAFETY: only `usual_request` hands out blocks of this size.
+    unsafe { std::alloc::dealloc(buffer, USUAL) };
+}
+
+impl Shared {
+    /// Walks a buffer that CUPTI has just handed back, with `valid` bytes of records.
+    fn count(&self, buffer: *mut u8, valid: usize) {
+        let (mut kernels, mut markers, mut calls, mut others) = (0, 0, 0, 0);
+        let mut record: *mut CUpti_Activity = std::ptr::null_mut();
+        // SAFETY: both callbacks pass on what CUPTI gave them.
+        while unsafe { (self.next_record)(buffer, valid, &raw mut record) }.0 == 0 {
+            // SAFETY: the record lies in the buffer; every record begins with its kind.
+            match unsafe { record.cast::<u32>().read() } {
+                CONCURRENT_KERNEL => kernels += 1,
+                MARKER => markers += 1,
+                DRIVER => calls += 1,
+                _ => others += 1,
+            }
+        }
+        let seen = &self.seen;
+        for (counter, count) in
+            [(&seen.kernels, kernels), (&seen.markers, markers), (&seen.calls, calls), (&seen.others, others)]
+        {
+            counter.fetch_add(count, Ordering::Relaxed);
+        }
+    }
 }
 
 /// The CUPTI library, loaded like cuprof loads it.
@@ -120,8 +160,17 @@ pub struct Raw {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Records {
     Kernels,
-    /// Kernels, one record for each launching call, and two for each NVTX range.
-    KernelsLaunchesMarkers,
+    /// Kernels, one record for each driver call, and two for each NVTX range.
+    UsualRecipe,
+}
+
+impl Records {
+    fn kinds(self) -> &'static [u32] {
+        match self {
+            Self::Kernels => &[CONCURRENT_KERNEL],
+            Self::UsualRecipe => &[CONCURRENT_KERNEL, MARKER, DRIVER],
+        }
+    }
 }
 
 macro_rules! call {
@@ -203,16 +252,16 @@ impl Raw {
                 [&seen.kernels, &seen.markers, &seen.calls, &seen.others, &seen.declined, &seen.foreign];
             all.into_iter().for_each(|counter| counter.store(0, Ordering::Relaxed));
         }
-        self.set(CUpti_ActivityAttribute::CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, 1_u8)?;
-        call!(symbols, cuptiActivityRegisterCallbacks(Some(request), Some(complete)))?;
-        call!(symbols, cuptiActivityEnable(CUpti_ActivityKind(CONCURRENT_KERNEL)))?;
-        if records == Records::KernelsLaunchesMarkers {
-            call!(symbols, cuptiActivityEnable(CUpti_ActivityKind(MARKER)))?;
-            if symbols.cuptiActivityEnableDriverApi.is_some() {
-                call!(symbols, cuptiActivityEnableDriverApi(CBID_LAUNCH_KERNEL, 1))?;
-            } else {
-                call!(symbols, cuptiActivityEnable(CUpti_ActivityKind(DRIVER)))?;
-            }
+        let usual = records == Records::UsualRecipe;
+        let cleared = u8::from(!usual);
+        self.set(CUpti_ActivityAttribute::CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, cleared)?;
+        if usual {
+            call!(symbols, cuptiActivityRegisterCallbacks(Some(usual_request), Some(usual_complete)))?;
+        } else {
+            call!(symbols, cuptiActivityRegisterCallbacks(Some(request), Some(complete)))?;
+        }
+        for kind in records.kinds() {
+            call!(symbols, cuptiActivityEnable(CUpti_ActivityKind(*kind)))?;
         }
         Ok(())
     }
@@ -223,15 +272,9 @@ impl Raw {
         let symbols = self.symbols();
         call!(symbols, cuptiActivityFlushAll(0))?;
         call!(symbols, cuptiActivityFlushAll(FORCED))?;
-        if records == Records::KernelsLaunchesMarkers {
-            if symbols.cuptiActivityEnableDriverApi.is_some() {
-                call!(symbols, cuptiActivityEnableDriverApi(CBID_LAUNCH_KERNEL, 0))?;
-            } else {
-                call!(symbols, cuptiActivityDisable(CUpti_ActivityKind(DRIVER)))?;
-            }
-            call!(symbols, cuptiActivityDisable(CUpti_ActivityKind(MARKER)))?;
+        for kind in records.kinds().iter().rev() {
+            call!(symbols, cuptiActivityDisable(CUpti_ActivityKind(*kind)))?;
         }
-        call!(symbols, cuptiActivityDisable(CUpti_ActivityKind(CONCURRENT_KERNEL)))?;
         call!(symbols, cuptiActivityFlushAll(FORCED))?;
         let shared = SHARED.get().ok_or("CUPTI is not loaded")?;
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -243,7 +286,8 @@ impl Raw {
             others: count(&seen.others),
             declined: count(&seen.declined),
             foreign: count(&seen.foreign),
-            outstanding: (BUFFERS - shared.free.lock().unwrap_or_else(PoisonError::into_inner).len()) as u64,
+            outstanding: (BUFFERS - shared.free.lock().unwrap_or_else(PoisonError::into_inner).len()) as u64
+                + USUAL_OUTSTANDING.load(Ordering::Relaxed),
         })
     }
 }
