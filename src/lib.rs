@@ -147,7 +147,7 @@ pub use channel::{Arg, ArgValue};
 pub use error::{Error, ErrorKind, Result};
 pub use losses::Loss;
 pub use range::{Entered, ProcessRange, Range, RangeHandle, in_range, process_range};
-pub use summary::{Counts, KernelSummary, LossSummary, RangeSummary, Summary, Symbols, TransferSummary};
+pub use summary::{Counts, KernelSummary, RangeSummary, Summary, Symbols, TransferSummary};
 pub use table::reader::Dataset;
 pub use table::schema::{SCHEMA_VERSION, Table};
 pub use table::writer::{CloseReport, DEFAULT_MAX_PART_AGE, DEFAULT_MAX_ROWS_PER_PART, TableReport};

@@ -1,6 +1,7 @@
 //! Everything that a result lacks or could not place, by cause. Nothing is lost without a count here.
 
-/// One cause with its count, as `losses` rows and [`Profile::losses`](crate::Profile::losses) give it.
+/// One cause with its count, as rows of `losses`, [`Profile::losses`](crate::Profile::losses) and
+/// [`Summary::losses`](crate::Summary::losses) give it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Loss {

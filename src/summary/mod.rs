@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::losses::Loss;
 use crate::table::rows::{LaunchRow, LossRow, RangeRow, TransferRow};
 
 pub use render::Symbols;
@@ -37,7 +38,7 @@ pub struct Summary {
     /// Transfers by kind, the longest total first.
     pub transfers: Vec<TransferSummary>,
     /// Causes of lost or unusable records, as in the table `losses`; none with a count of zero.
-    pub losses: Vec<LossSummary>,
+    pub losses: Vec<Loss>,
     /// Everything in one line.
     pub counts: Counts,
 }
@@ -104,18 +105,6 @@ pub struct TransferSummary {
     pub bandwidth_bytes_per_s: Option<f64>,
 }
 
-/// A cause of lost or unusable records.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct LossSummary {
-    /// Its name.
-    pub cause: &'static str,
-    /// How many records.
-    pub count: u64,
-    /// In words.
-    pub meaning: &'static str,
-}
-
 /// The run as a whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -150,7 +139,7 @@ pub(crate) struct SummaryBuilder {
     kernels: ByText<KernelSums>,
     ranges: ByText<RangeSums>,
     transfers: FxHashMap<&'static str, TransferSums>,
-    losses: Vec<LossSummary>,
+    losses: Vec<Loss>,
     counts: Counts,
     /// First start and last end on the device.
     span: Option<(i64, i64)>,
@@ -240,7 +229,7 @@ impl SummaryBuilder {
     /// Takes a cause of loss.
     pub fn loss(&mut self, row: &LossRow) {
         if row.count > 0 {
-            self.losses.push(LossSummary { cause: row.cause, count: row.count, meaning: row.meaning });
+            self.losses.push(Loss { cause: row.cause, count: row.count, meaning: row.meaning });
         }
     }
 

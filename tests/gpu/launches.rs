@@ -15,10 +15,11 @@ fn now_ns() -> i64 {
 }
 
 #[test]
+#[ignore = "needs a GPU"]
 fn every_driver_call_that_starts_work_is_recorded_in_its_range() -> Outcome {
     const TIMES: u64 = 3;
     let _turn = turn();
-    let Some(gpu) = gpu() else { return Ok(()) };
+    let gpu = gpu()?;
     let mut ground = Ground::new(&gpu)?;
     let name = |call: &cuprof_workload::calls::Call| match call.work {
         Work::Kernel(Kernel::Clustered) => format!("{} with clusters", call.name),
@@ -76,9 +77,10 @@ fn every_driver_call_that_starts_work_is_recorded_in_its_range() -> Outcome {
 }
 
 #[test]
+#[ignore = "needs a GPU"]
 fn every_kernel_has_its_name_its_shape_and_its_memory() -> Outcome {
     let _turn = turn();
-    let Some(gpu) = gpu() else { return Ok(()) };
+    let gpu = gpu()?;
     let stream = gpu.stream()?;
     let (trace, expected) = record(|| {
         let _range = cuprof::range!("kernels");
@@ -108,13 +110,11 @@ fn every_kernel_has_its_name_its_shape_and_its_memory() -> Outcome {
 }
 
 #[test]
+#[ignore = "needs a GPU with clusters"]
 fn clusters_are_recorded_with_their_size() -> Outcome {
     let _turn = turn();
-    let Some(gpu) = gpu() else { return Ok(()) };
-    if !gpu.has_clusters() {
-        println!("skipped: this GPU has no clusters");
-        return Ok(());
-    }
+    let gpu = gpu()?;
+    assert!(gpu.has_clusters(), "this GPU has no clusters");
     let mut ground = Ground::new(&gpu)?;
     let call = CALLS
         .iter()
@@ -128,10 +128,11 @@ fn clusters_are_recorded_with_their_size() -> Outcome {
 }
 
 #[test]
+#[ignore = "needs a GPU"]
 fn many_launches_fill_many_buffers_and_none_is_lost() -> Outcome {
     const COUNT: u64 = 50_000;
     let _turn = turn();
-    let Some(gpu) = gpu() else { return Ok(()) };
+    let gpu = gpu()?;
     let stream = gpu.stream()?;
     let (trace, expected) = record(|| {
         let _range = cuprof::range!("many");
@@ -146,9 +147,10 @@ fn many_launches_fill_many_buffers_and_none_is_lost() -> Outcome {
 }
 
 #[test]
+#[ignore = "needs a GPU"]
 fn threads_launch_at_once_and_each_launch_has_its_threads_range() -> Outcome {
     let _turn = turn();
-    let Some(gpu) = gpu() else { return Ok(()) };
+    let gpu = gpu()?;
     for (threads, count) in [(1_u64, 2_000_u64), (8, 1_000), (64, 200)] {
         let (trace, ()) = record(|| {
             std::thread::scope(|scope| {
@@ -190,9 +192,10 @@ fn threads_launch_at_once_and_each_launch_has_its_threads_range() -> Outcome {
 }
 
 #[test]
+#[ignore = "needs a GPU"]
 fn a_kernels_duration_is_what_it_measured_itself() -> Outcome {
     let _turn = turn();
-    let Some(gpu) = gpu() else { return Ok(()) };
+    let gpu = gpu()?;
     let stream = gpu.stream()?;
     work::spin(&gpu, &stream, 1_000)?; // the first launch of a kernel may load it
     let before = now_ns();
@@ -224,9 +227,10 @@ fn a_kernels_duration_is_what_it_measured_itself() -> Outcome {
 }
 
 #[test]
+#[ignore = "needs a GPU"]
 fn kernels_of_two_streams_overlap_in_the_trace() -> Outcome {
     let _turn = turn();
-    let Some(gpu) = gpu() else { return Ok(()) };
+    let gpu = gpu()?;
     work::overlap(&gpu, 1_000)?;
     let (trace, expected) = record(|| {
         let _range = cuprof::range!("overlap");
@@ -244,9 +248,10 @@ fn kernels_of_two_streams_overlap_in_the_trace() -> Outcome {
 }
 
 #[test]
+#[ignore = "needs a GPU"]
 fn kernels_of_modules_that_come_and_go_keep_their_names() -> Outcome {
     let _turn = turn();
-    let Some(gpu) = gpu() else { return Ok(()) };
+    let gpu = gpu()?;
     let stream = gpu.stream()?;
     let (trace, expected) = record(|| {
         let _range = cuprof::range!("modules");
@@ -258,9 +263,10 @@ fn kernels_of_modules_that_come_and_go_keep_their_names() -> Outcome {
 }
 
 #[test]
+#[ignore = "needs a GPU"]
 fn streams_have_ids_of_their_own() -> Outcome {
     let _turn = turn();
-    let Some(gpu) = gpu() else { return Ok(()) };
+    let gpu = gpu()?;
     let streams = (0..4).map(|_| gpu.stream()).collect::<Result<Vec<_>, _>>()?;
     let (trace, ()) = record(|| {
         for stream in &streams {

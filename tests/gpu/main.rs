@@ -1,7 +1,7 @@
 //! What only a real GPU can prove: every launch is recorded, once, under the range that it was launched from.
 //!
-//! Run with `cargo test --release --test gpu -- --test-threads=1 --nocapture`. On a machine without a GPU, or
-//! without CUPTI, each test says `skipped: …` and proves nothing; with `CUPROF_REQUIRE_GPU=1` that is a failure.
+//! Run with `cargo test --release --test gpu -- --include-ignored --test-threads=1 --nocapture`. Cargo ignores these
+//! tests otherwise; run without a GPU, or without CUPTI, each fails with the reason.
 //! `CUPROF_CUPTI_PATH` chooses the CUPTI library. No test changes a setting of the GPU.
 #![expect(
     clippy::panic,

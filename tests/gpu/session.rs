@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use cuprof::{Dataset, ErrorKind, Profile, Profiler, Table};
+use cuprof::{Dataset, Profile, Profiler, Table};
 use cuprof_workload::{Expected, Gpu};
 use tempfile::TempDir;
 
@@ -21,33 +22,28 @@ pub fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Says why a test does not run; fails it where a GPU was promised.
-pub fn skip(reason: &dyn std::fmt::Display) {
-    assert!(std::env::var_os("CUPROF_REQUIRE_GPU").is_none(), "a GPU is required: {reason}");
-    println!("skipped: {reason}");
+/// The GPU; without one, the test fails with the reason.
+pub fn gpu() -> Result<Gpu> {
+    Ok(Gpu::open().map_err(|reason| format!("no GPU to test on: {reason}"))?)
 }
 
-/// The GPU, if there is one on which sessions can be started; says so if not.
-pub fn gpu() -> Option<Gpu> {
-    static REASON: OnceLock<Option<String>> = OnceLock::new();
-    let open = Gpu::open().and_then(|gpu| match REASON.get_or_init(why_no_session) {
-        Some(reason) => Err(reason.clone()),
-        None => Ok(gpu),
-    });
-    open.map_err(|reason| skip(&reason)).ok()
-}
-
-/// Why no session can be started here, if the reason is that something is not installed.
-fn why_no_session() -> Option<String> {
-    match Profiler::builder().start() {
-        Ok(profiler) => profiler.finish().err().map(|error| panic!("the first session did not end: {error}")),
-        Err(error)
-            if matches!(error.kind, ErrorKind::NoDriver | ErrorKind::NoDevice | ErrorKind::CuptiNotFound) =>
-        {
-            Some(error.to_string())
-        }
-        Err(error) => panic!("a session cannot be started: {error}"),
+/// Runs a test, by its full name, in a process of its own; `inner` is what it does there.
+pub fn in_a_process_of_its_own(test: &str, inner: impl FnOnce() -> Result<()>) -> Result<()> {
+    const INSIDE: &str = "CUPROF_TEST_INSIDE";
+    if std::env::var_os(INSIDE).is_some_and(|inside| inside == test) {
+        return inner();
     }
+    let _turn = turn();
+    Gpu::probe().map_err(|reason| format!("no GPU to test on: {reason}"))?;
+    let output = Command::new(std::env::current_exe()?)
+        .args(["--exact", test, "--include-ignored", "--nocapture", "--test-threads=1"])
+        .env(INSIDE, test)
+        .output()?;
+    print!("{}", String::from_utf8_lossy(&output.stdout));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "the process ended with {}\n{errors}", output.status);
+    assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"), "the test did not run there");
+    Ok(())
 }
 
 /// A folder for one dataset, removed afterwards.

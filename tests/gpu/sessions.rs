@@ -1,80 +1,58 @@
 //! Sessions: when they start, how they end, how many there are, and which library they use.
 
-use std::process::Command;
-
 use cuprof::{Dataset, ErrorKind, Table};
 use cuprof_workload::{Expected, Gpu, Kernel, work};
 
 use crate::Outcome;
 use crate::frame::Frame;
-use crate::session::{Place, Trace, gpu, launches_at, record, skip, turn};
+use crate::session::{Place, Trace, gpu, in_a_process_of_its_own, launches_at, record, turn};
 
 fn empties(count: u64) -> Expected {
     Expected::default().kernel(Kernel::Empty, count)
 }
 
-/// Runs one test of this file in a process of its own; `inner` is what it does there.
-fn in_a_process_of_its_own(test: &str, inner: impl FnOnce() -> Outcome) -> Outcome {
-    const INSIDE: &str = "CUPROF_TEST_INSIDE";
-    if std::env::var_os(INSIDE).is_some_and(|inside| inside == test) {
-        return inner();
-    }
-    let _turn = turn();
-    if let Err(reason) = Gpu::probe() {
-        skip(&reason);
-        return Ok(());
-    }
-    let output = Command::new(std::env::current_exe()?)
-        .args(["--exact", &format!("sessions::{test}"), "--nocapture", "--test-threads=1"])
-        .env(INSIDE, test)
-        .output()?;
-    print!("{}", String::from_utf8_lossy(&output.stdout));
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "the process ended with {}\n{errors}", output.status);
-    assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"), "the test did not run there");
-    Ok(())
-}
-
 #[test]
+#[ignore = "needs a GPU"]
 fn a_session_started_before_the_driver_is_initialised_records_everything() -> Outcome {
-    in_a_process_of_its_own("a_session_started_before_the_driver_is_initialised_records_everything", || {
-        let place = Place::new()?;
-        let profiler = match place.start() {
-            Ok(profiler) => profiler,
-            Err(error) => {
-                skip(&error);
-                return Ok(());
+    in_a_process_of_its_own(
+        "sessions::a_session_started_before_the_driver_is_initialised_records_everything",
+        || {
+            let place = Place::new()?;
+            let profiler = place.start()?;
+            let gpu = Gpu::open()?; // cuInit, the first context, the first modules
+            let stream = gpu.stream()?;
+            {
+                let _range = cuprof::range!("early");
+                work::empties(&gpu, &stream, 1_000)?;
             }
-        };
-        let gpu = Gpu::open()?; // cuInit, the first context, the first modules
-        let stream = gpu.stream()?;
-        {
-            let _range = cuprof::range!("early");
-            work::empties(&gpu, &stream, 1_000)?;
-        }
-        gpu.synchronize()?;
-        let trace = Trace::of(profiler.finish()?, place)?;
-        assert_eq!(trace.launches_in("early").count(), 1_000);
-        assert_eq!(trace.launches().count(), 1_000);
-        for row in trace.launches() {
-            assert!(row.flag("valid") && row.text("attribution") == Some("range"));
-        }
-        // The driver may copy or fill on its own while it creates a context or loads a module.
-        let own =
-            trace.transfers.rows().filter(|row| row.text("attribution") == Some("launch_not_seen")).count();
-        println!("{own} copies and fills of the driver itself");
-        for loss in trace.profile.losses().iter().filter(|loss| loss.count > 0) {
-            assert!(loss.cause == "launch_not_seen", "{} × {}", loss.count, loss.cause);
-            assert_eq!(loss.count, own as u64);
-        }
-        Ok(())
-    })
+            gpu.synchronize()?;
+            let trace = Trace::of(profiler.finish()?, place)?;
+            assert_eq!(trace.launches_in("early").count(), 1_000);
+            assert_eq!(trace.launches().count(), 1_000);
+            for row in trace.launches() {
+                assert!(row.flag("valid") && row.text("attribution") == Some("range"));
+            }
+            // The driver may copy or fill on its own while it creates a context or loads a module.
+            let own = trace
+                .transfers
+                .rows()
+                .filter(|row| row.text("attribution") == Some("launch_not_seen"))
+                .count();
+            println!("{own} copies and fills of the driver itself");
+            for loss in trace.profile.losses().iter().filter(|loss| loss.count > 0) {
+                assert!(loss.cause == "launch_not_seen", "{} × {}", loss.count, loss.cause);
+                assert_eq!(loss.count, own as u64);
+            }
+            Ok(())
+        },
+    )
 }
 
 #[test]
+#[ignore = "needs a GPU"]
 fn a_session_started_after_much_work_records_what_follows() -> Outcome {
     let _turn = turn();
-    let Some(gpu) = gpu() else { return Ok(()) };
+    let gpu = gpu()?;
     let stream = gpu.stream()?;
     work::empties(&gpu, &stream, 5_000)?;
     gpu.synchronize()?;
@@ -90,9 +68,10 @@ fn a_session_started_after_much_work_records_what_follows() -> Outcome {
 }
 
 #[test]
+#[ignore = "needs a GPU"]
 fn work_launched_before_the_start_is_never_given_to_a_range() -> Outcome {
     let _turn = turn();
-    let Some(gpu) = gpu() else { return Ok(()) };
+    let gpu = gpu()?;
     let stream = gpu.stream()?;
     let mut buffer = gpu.spin_buffer(&stream)?;
     gpu.synchronize()?;
@@ -111,9 +90,10 @@ fn work_launched_before_the_start_is_never_given_to_a_range() -> Outcome {
 }
 
 #[test]
+#[ignore = "needs a GPU"]
 fn twenty_sessions_in_a_row_each_have_their_own_launches() -> Outcome {
     let _turn = turn();
-    let Some(gpu) = gpu() else { return Ok(()) };
+    let gpu = gpu()?;
     let stream = gpu.stream()?;
     for session in 1..=20_u64 {
         let path = format!("session {session}");
@@ -132,10 +112,11 @@ fn twenty_sessions_in_a_row_each_have_their_own_launches() -> Outcome {
 }
 
 #[test]
+#[ignore = "needs a GPU"]
 fn a_context_destroyed_between_sessions_is_not_waited_for() -> Outcome {
     let _turn = turn();
     for _ in 0..3 {
-        let Some(gpu) = gpu() else { return Ok(()) };
+        let gpu = gpu()?;
         let stream = gpu.stream()?;
         // No session sees this context go: its last reference is dropped at the end of this block.
         let (trace, expected) = record(|| {
@@ -150,9 +131,10 @@ fn a_context_destroyed_between_sessions_is_not_waited_for() -> Outcome {
 }
 
 #[test]
+#[ignore = "needs a GPU"]
 fn sessions_of_few_launches_lose_none_of_them() -> Outcome {
     let _turn = turn();
-    let Some(gpu) = gpu() else { return Ok(()) };
+    let gpu = gpu()?;
     let stream = gpu.stream()?;
     for session in 0..10 {
         // CUPTI may still hold a buffer of the session before, and then asks for none.
@@ -168,9 +150,10 @@ fn sessions_of_few_launches_lose_none_of_them() -> Outcome {
 }
 
 #[test]
+#[ignore = "needs a GPU"]
 fn a_second_session_at_once_is_refused_and_the_first_goes_on() -> Outcome {
     let _turn = turn();
-    let Some(gpu) = gpu() else { return Ok(()) };
+    let gpu = gpu()?;
     let stream = gpu.stream()?;
     let (trace, ()) = record(|| {
         work::empties(&gpu, &stream, 5)?;
@@ -188,9 +171,10 @@ fn a_second_session_at_once_is_refused_and_the_first_goes_on() -> Outcome {
 }
 
 #[test]
+#[ignore = "needs a GPU"]
 fn a_flush_midway_makes_what_is_done_readable() -> Outcome {
     let _turn = turn();
-    let Some(gpu) = gpu() else { return Ok(()) };
+    let gpu = gpu()?;
     let stream = gpu.stream()?;
     let place = Place::new()?;
     let profiler = place.start()?;
@@ -209,9 +193,10 @@ fn a_flush_midway_makes_what_is_done_readable() -> Outcome {
 }
 
 #[test]
+#[ignore = "needs a GPU"]
 fn finishing_waits_for_work_that_still_runs() -> Outcome {
     let _turn = turn();
-    let Some(gpu) = gpu() else { return Ok(()) };
+    let gpu = gpu()?;
     let stream = gpu.stream()?;
     let mut buffer = gpu.spin_buffer(&stream)?;
     gpu.synchronize()?;
@@ -225,9 +210,10 @@ fn finishing_waits_for_work_that_still_runs() -> Outcome {
 }
 
 #[test]
+#[ignore = "needs a GPU"]
 fn a_session_dropped_without_finish_leaves_readable_files() -> Outcome {
     let _turn = turn();
-    let Some(gpu) = gpu() else { return Ok(()) };
+    let gpu = gpu()?;
     let stream = gpu.stream()?;
     let place = Place::new()?;
     let profiler = place.start()?;
@@ -254,9 +240,10 @@ fn a_session_dropped_without_finish_leaves_readable_files() -> Outcome {
 }
 
 #[test]
+#[ignore = "needs a GPU"]
 fn a_session_without_any_work_is_empty_and_ends() -> Outcome {
     let _turn = turn();
-    let Some(_gpu) = gpu() else { return Ok(()) };
+    let _gpu = gpu()?;
     let (trace, ()) = record(|| Ok(()))?;
     assert_eq!((trace.profile.launches(), trace.profile.transfers()), (0, 0));
     assert_eq!(trace.launches.len() + trace.transfers.len() + trace.ranges.len(), 0);
@@ -266,9 +253,10 @@ fn a_session_without_any_work_is_empty_and_ends() -> Outcome {
 }
 
 #[test]
+#[ignore = "needs a GPU"]
 fn a_recording_replayed_gives_the_same_tables() -> Outcome {
     let _turn = turn();
-    let Some(gpu) = gpu() else { return Ok(()) };
+    let gpu = gpu()?;
     let stream = gpu.stream()?;
     let (live, replayed) = (Place::new()?, Place::new()?);
     let recording = live.dataset().with_extension("cuprofrec");
@@ -301,9 +289,10 @@ fn a_recording_replayed_gives_the_same_tables() -> Outcome {
 }
 
 #[test]
+#[ignore = "needs a GPU"]
 fn the_library_in_use_is_told() -> Outcome {
     let _turn = turn();
-    let Some(gpu) = gpu() else { return Ok(()) };
+    let gpu = gpu()?;
     let stream = gpu.stream()?;
     let (trace, _) = record(|| {
         let expected = work::empties(&gpu, &stream, 1)?;
@@ -327,10 +316,11 @@ fn the_library_in_use_is_told() -> Outcome {
 }
 
 #[test]
+#[ignore = "needs a GPU"]
 fn threads_that_launch_while_sessions_start_and_end_are_not_disturbed() -> Outcome {
     use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
     let _turn = turn();
-    let Some(gpu) = gpu() else { return Ok(()) };
+    let gpu = gpu()?;
     let (stop, launched) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..4)

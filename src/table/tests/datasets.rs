@@ -295,11 +295,9 @@ fn a_foreign_parquet_file_is_refused() -> TestResult {
 
 /// Set `CUPROF_PYTHON` to an interpreter with pyarrow and any of DuckDB, polars and pandas.
 #[test]
+#[ignore = "needs CUPROF_PYTHON"]
 fn other_readers_see_the_same_values() -> TestResult {
-    let Some(python) = std::env::var_os("CUPROF_PYTHON") else {
-        println!("skipped: CUPROF_PYTHON names no interpreter");
-        return Ok(());
-    };
+    let python = std::env::var_os("CUPROF_PYTHON").ok_or("CUPROF_PYTHON names no interpreter")?;
     let folder = tempfile::tempdir()?;
     let options = WriterOptions { max_rows_per_part: 4_000, ..WriterOptions::default() };
     write(folder.path(), options, |writer| fill(writer, 10_000))?;
