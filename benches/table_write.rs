@@ -16,6 +16,8 @@
     clippy::print_stdout
 )]
 
+#[path = "../src/losses.rs"]
+mod losses;
 #[path = "../src/error.rs"]
 mod error;
 #[path = "../src/summary/mod.rs"]
