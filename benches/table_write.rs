@@ -16,10 +16,10 @@
     clippy::print_stdout
 )]
 
-#[path = "../src/losses.rs"]
-mod losses;
 #[path = "../src/error.rs"]
 mod error;
+#[path = "../src/losses.rs"]
+mod losses;
 #[path = "../src/summary/mod.rs"]
 mod summary;
 #[path = "../src/table/mod.rs"]
