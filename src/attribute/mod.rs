@@ -10,6 +10,7 @@ mod ranges;
 mod sets;
 mod sites;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use ranges::Ranges;
@@ -24,6 +25,9 @@ use crate::units::{CorrelationId, Nanos, ProcessEpoch, RangeId, SymbolId, Thread
 /// Rounds for which a row is kept back after nothing is awaited for it. Threads are asked for their events one after
 /// the other, so what one thread logged can come a round after what another logged later.
 const SETTLING_ROUNDS: u64 = 2;
+
+/// For how long no record of a graph's launch comes before none is awaited any more.
+const QUIET_NS: i64 = 10_000_000_000;
 
 /// Counts of what the bounds and gaps cost; each becomes a row of `losses`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -90,6 +94,9 @@ pub(crate) struct Attributor {
     ranges: Ranges,
     sets: Sets,
     counts: Counts,
+    now: Nanos,
+    /// Launches that may lead to further records, with the time at which that was looked at last.
+    many: VecDeque<(CorrelationId, Nanos)>,
     most_sites: usize,
     most_ranges: usize,
 }
@@ -104,6 +111,8 @@ impl Attributor {
             ranges: Ranges::default(),
             sets: Sets::new(epoch),
             counts: Counts::default(),
+            now: session_start,
+            many: VecDeque::new(),
             most_sites: 0,
             most_ranges: 0,
         }
@@ -129,6 +138,7 @@ impl Attributor {
                 graph: launch.graph,
                 seen: false,
                 in_set: false,
+                last_record: Nanos(0),
             },
         );
         // The table is full, or the correlation id was used again: nothing more is expected for the old call.
@@ -171,13 +181,38 @@ impl Attributor {
         }
     }
 
-    /// Begins a round: since the last call, every thread has been asked for its events once more.
-    pub fn advance(&mut self) {
+    /// Begins a round: since the last call, every thread has been asked for its events once more. `now` is the time
+    /// at which the records that follow were received.
+    pub fn advance(&mut self, now: Nanos) {
+        self.now = now;
+        self.release_quiet_launches();
         self.most_sites = self.most_sites.max(self.sites.len());
         self.most_ranges = self.most_ranges.max(self.ranges.len());
         self.sets.advance();
         self.apply_holds();
         self.ranges.advance();
+    }
+
+    /// A graph has as many records as nodes, and nobody tells how many those are. When none has come for long, none is
+    /// awaited, so that rows of ranges are written while the session runs.
+    fn release_quiet_launches(&mut self) {
+        while let Some((correlation, checked)) = self.many.front().copied() {
+            if self.now.0 - checked.0 < QUIET_NS {
+                break;
+            }
+            self.many.pop_front();
+            let Found::Site(site) = self.sites.find(correlation) else { continue };
+            if !site.many {
+                continue;
+            }
+            if self.now.0 - site.last_record.0 < QUIET_NS {
+                self.many.push_back((correlation, site.last_record));
+                continue;
+            }
+            site.many = false;
+            let site = *site;
+            self.release(&site);
+        }
     }
 
     /// Finds the launch behind a record, adds the record's work to the ranges of that launch, and notes that the
@@ -210,6 +245,12 @@ impl Attributor {
             site.seen = true;
             // Asked once: later, the set may be forgotten.
             site.in_set = self.sets.may_have_members(site.epoch);
+        }
+        if site.many {
+            site.last_record = self.now;
+            if first {
+                self.many.push_back((correlation, self.now));
+            }
         }
         let site = *site;
         let last = first && !site.many;

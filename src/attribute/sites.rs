@@ -30,6 +30,8 @@ pub(super) struct Site {
     pub seen: bool,
     /// Process-wide ranges were open, as far as was known when the first record came.
     pub in_set: bool,
+    /// When its latest record was received, if it may have many.
+    pub last_record: Nanos,
 }
 
 impl Site {
@@ -139,6 +141,7 @@ mod tests {
             graph: false,
             seen,
             in_set: false,
+            last_record: Nanos(0),
         }
     }
 

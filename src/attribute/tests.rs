@@ -208,7 +208,7 @@ proptest! {
         let mut sets = Vec::new();
         for expected in &program.records {
             check(&mut attributor, expected)?;
-            attributor.advance();
+            attributor.advance(Nanos(0));
             let (settled, set_rows) = attributor.take_rows();
             rows.extend(settled);
             sets.extend(set_rows);
@@ -243,7 +243,7 @@ proptest! {
             for _ in 0..*fate.get(index).unwrap_or(&1) {
                 let written_before = attributor.counts.range_row_incomplete;
                 check(&mut attributor, expected)?;
-                attributor.advance();
+                attributor.advance(Nanos(0));
                 rows.extend(attributor.take_rows().0);
                 if let Some(range) = expected.range {
                     let late = attributor.counts.range_row_incomplete - written_before;
@@ -304,6 +304,22 @@ fn launch(correlation: u32, range: Option<RangeId>) -> Launch {
     }
 }
 
+fn begin_of(range: RangeId) -> Begin {
+    Begin {
+        range,
+        kind: RangeKind::Own,
+        parent: None,
+        name: "capture".into(),
+        domain: 0,
+        category: 0,
+        color: None,
+        payload: None,
+        args: None,
+        thread: ThreadId(1),
+        start_ns: 0,
+    }
+}
+
 fn origin(correlation: u32) -> Origin {
     let correlation = CorrelationId(correlation);
     Origin { correlation, graph_node: false, device_launched: false, start_ns: 2000 }
@@ -333,23 +349,10 @@ fn launches_that_are_only_captured_do_not_pile_up() {
     let mut attributor = Attributor::new(Nanos(0), BASE);
     for id in 0..1_000_000_u32 {
         let range = RangeId::from_raw(u64::from(id) + 1).expect("not 0");
-        let begin = Begin {
-            range,
-            kind: RangeKind::Own,
-            parent: None,
-            name: "capture".into(),
-            domain: 0,
-            category: 0,
-            color: None,
-            payload: None,
-            args: None,
-            thread: ThreadId(1),
-            start_ns: 0,
-        };
-        attributor.begin(begin, BASE);
+        attributor.begin(begin_of(range), BASE);
         attributor.launch(launch(id, Some(range)));
         attributor.end(range, None, 1);
-        attributor.advance();
+        attributor.advance(Nanos(0));
         attributor.take_rows();
     }
     let (sites, ranges) = attributor.peaks();
@@ -368,4 +371,26 @@ fn work_launched_from_the_device_adds_nothing_to_the_range_of_another_launch() {
     let link = attributor.attribute(origin(1), ONE);
     assert_eq!((link.attribution, link.range), (Attribution::Range, range));
     assert_eq!(attributor.finish(9).2.launches_without_record, 0);
+}
+
+#[test]
+fn the_range_of_a_graph_is_written_when_the_graph_has_been_quiet_for_long() {
+    let mut attributor = Attributor::new(Nanos(0), BASE);
+    let range = RangeId::from_raw(1).expect("not 0");
+    attributor.begin(begin_of(range), BASE);
+    attributor.launch(Launch { many: true, graph: true, ..launch(1, Some(range)) });
+    attributor.end(range, None, 1);
+    let node = Origin { graph_node: true, ..origin(1) };
+    let rounds = |attributor: &mut Attributor, now: i64| {
+        (0..4).for_each(|_| attributor.advance(Nanos(now)));
+        attributor.take_rows().0.len()
+    };
+    attributor.attribute(node, ONE);
+    assert_eq!(rounds(&mut attributor, QUIET_NS / 2), 0);
+    attributor.attribute(node, ONE);
+    assert_eq!(rounds(&mut attributor, QUIET_NS), 0, "its latest record came half the time ago");
+    assert_eq!(rounds(&mut attributor, 2 * QUIET_NS), 1);
+    let late = attributor.attribute(node, ONE);
+    assert_eq!((late.attribution, late.range), (Attribution::Range, Some(range)));
+    assert_eq!(attributor.finish(99).2.range_row_incomplete, 1);
 }

@@ -269,13 +269,13 @@ impl<S: TableSink> Pipeline<S> {
             self.tally.records += 1;
             self.record(record, buffer.received, meanings);
         }
-        self.settle();
+        self.settle(buffer.received);
     }
 
     /// Writes the rows of ranges that can no longer change. Called after each buffer, before which the events of all
     /// threads were taken.
-    pub fn settle(&mut self) {
-        self.attributor.advance();
+    pub fn settle(&mut self, now: Nanos) {
+        self.attributor.advance(now);
         self.write_settled();
     }
 
