@@ -23,6 +23,10 @@ collect() {
     suffix=$1
     shift
     cargo build --release --message-format=json-render-diagnostics "$@" > "$json"
+    # A shared library is not an "executable" to cargo.
+    sed -n 's/.*"filenames":\["\([^"]*\/examples\/lib[^"]*\.so\)".*/\1/p' "$json" | while read -r file; do
+        strip -o "$bin/$(basename "$file")" "$file"
+    done
     # One line a built target; those that can be run name their file. Tests and benches have a hash in the name.
     sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' "$json" | sort -u | while read -r file; do
         name=$(basename "$file" | sed 's/-[0-9a-f]\{16\}$//')
@@ -37,7 +41,7 @@ collect() {
 # Apart, because with the feature each of the crate's ranges costs an NVTX range too, which the bench must not see.
 collect "" --test gpu --bench launch_cost --examples "$@"
 if [ -n "${NVTX:-}" ]; then
-    collect _nvtx --features nvtx --test gpu --example nvtx_ranges "$@"
+    collect _nvtx --features nvtx --test gpu --example nvtx_ranges --example nvtx_plugin "$@"
 fi
 
 echo

@@ -14,7 +14,11 @@ mod frame;
 mod graphs;
 mod launches;
 #[cfg(feature = "nvtx")]
+mod nvtx_libraries;
+#[cfg(feature = "nvtx")]
 mod nvtx_ranges;
+#[cfg(feature = "nvtx")]
+mod plugin;
 mod ranges;
 mod session;
 mod sessions;
