@@ -18,6 +18,8 @@
 
 #[path = "../src/error.rs"]
 mod error;
+#[path = "../src/losses.rs"]
+mod losses;
 #[path = "../src/summary/mod.rs"]
 mod summary;
 #[path = "../src/table/mod.rs"]
