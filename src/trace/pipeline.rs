@@ -53,7 +53,7 @@ pub(crate) struct Start {
 const PLAUSIBLE_NS: i64 = 3_600_000_000_000;
 
 /// Clocks that differ by less than this are the same clock, read one after the other.
-const CLOCK_TOLERANCE_NS: i64 = 1_000_000;
+const CLOCK_TOLERANCE_NS: u64 = 1_000_000;
 
 /// Kernel-name pointers that are remembered before the table starts afresh.
 const MAX_NAME_POINTERS: usize = 1 << 16;
@@ -123,7 +123,7 @@ impl<S: TableSink> Pipeline<S> {
     /// Both clocks at one moment.
     pub fn clock(&mut self, cupti_ns: i64, host: Nanos) {
         let shift = cupti_ns.saturating_sub(host.0);
-        self.clock_shift_ns = if shift.abs() < CLOCK_TOLERANCE_NS { 0 } else { shift };
+        self.clock_shift_ns = if shift.unsigned_abs() < CLOCK_TOLERANCE_NS { 0 } else { shift };
     }
 
     /// A thread that events come from; its name is told once.
