@@ -77,7 +77,7 @@ pub(crate) struct Origin {
     /// The record belongs to a node of a graph.
     pub graph_node: bool,
     pub device_launched: bool,
-    /// Start of the work on the device; 0 if unknown.
+    /// Start of the work on the device, on the host's clock as the session's start is; 0 if unknown.
     pub start_ns: i64,
 }
 

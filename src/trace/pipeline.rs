@@ -407,7 +407,7 @@ impl<S: TableSink> Pipeline<S> {
             correlation: common.correlation,
             graph_node: in_graph,
             device_launched: common.device_launched,
-            start_ns: if invalid.is_none() { start_ns } else { 0 },
+            start_ns: if invalid.is_none() { start_ns.saturating_sub(self.clock_shift_ns) } else { 0 },
         };
         let link = self.attributor.attribute(origin, totals(valid_span));
         self.count(invalid, link.attribution);
