@@ -58,6 +58,16 @@ const CLOCK_TOLERANCE_NS: u64 = 1_000_000;
 /// Kernel-name pointers that are remembered before the table starts afresh.
 const MAX_NAME_POINTERS: usize = 1 << 16;
 
+/// Marks that wait for the name of their domain or category; one more is written without.
+const MAX_UNNAMED_MARKS: usize = 1 << 16;
+
+/// A mark with the numbers that names may still come for.
+struct UnnamedMark {
+    row: MarkRow,
+    domain: u32,
+    category: u32,
+}
+
 /// How many records and rows there were.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
@@ -80,6 +90,9 @@ pub(crate) struct Pipeline<S> {
     strings: StringPool,
     domains: FxHashMap<u32, Arc<str>>,
     categories: FxHashMap<(u32, u32), Arc<str>>,
+    /// Marks whose domain or category has no name yet: those since the last round, and those of the round before. The
+    /// thread that gave the name may be asked for its events after the one that used it.
+    unnamed_marks: [Vec<UnnamedMark>; 2],
     threads: FxHashSet<ThreadId>,
     losses: Losses,
     tally: Tally,
@@ -102,6 +115,7 @@ impl<S: TableSink> Pipeline<S> {
             strings: StringPool::default(),
             domains: FxHashMap::default(),
             categories: FxHashMap::default(),
+            unnamed_marks: Default::default(),
             threads: FxHashSet::default(),
             losses: Losses::default(),
             tally: Tally::default(),
@@ -197,14 +211,19 @@ impl<S: TableSink> Pipeline<S> {
                 let row = MarkRow {
                     time_ns: self.on_cupti_clock(time).0,
                     name: self.text(name),
-                    domain: self.domain_name(domain),
-                    category: self.category_name(domain, category),
+                    domain: None,
+                    category: None,
                     color,
                     payload: payload_text(payload),
                     thread,
                     range,
                 };
-                self.sink.mark(&row);
+                let mark = UnnamedMark { row, domain, category };
+                if self.is_named(&mark) || self.unnamed_marks[0].len() >= MAX_UNNAMED_MARKS {
+                    self.mark(mark);
+                } else {
+                    self.unnamed_marks[0].push(mark);
+                }
             }
             Event::Unbalanced { process, .. } => {
                 let cause = if process { Cause::UnbalancedEnd } else { Cause::UnbalancedPop };
@@ -245,6 +264,27 @@ impl<S: TableSink> Pipeline<S> {
         }
     }
 
+    fn is_named(&self, mark: &UnnamedMark) -> bool {
+        let UnnamedMark { domain, category, .. } = *mark;
+        (domain == 0 || self.domains.contains_key(&domain))
+            && (category == 0 || self.categories.contains_key(&(domain, category)))
+    }
+
+    fn mark(&mut self, mark: UnnamedMark) {
+        let UnnamedMark { mut row, domain, category } = mark;
+        row.domain = self.domain_name(domain);
+        row.category = self.category_name(domain, category);
+        self.sink.mark(&row);
+    }
+
+    /// Begins a round for marks: writes those that have waited for one.
+    fn advance_marks(&mut self) {
+        self.unnamed_marks.rotate_right(1);
+        for mark in std::mem::take(&mut self.unnamed_marks[0]) {
+            self.mark(mark);
+        }
+    }
+
     fn domain_name(&self, domain: u32) -> Option<Arc<str>> {
         match self.domains.get(&domain) {
             Some(name) => Some(Arc::clone(name)),
@@ -272,10 +312,11 @@ impl<S: TableSink> Pipeline<S> {
         self.settle();
     }
 
-    /// Writes the rows of ranges that can no longer change. Called after each buffer, before which the events of all
+    /// Writes the rows of ranges and marks that can no longer change. Called after each buffer, before which the events of all
     /// threads were taken.
     pub fn settle(&mut self) {
         self.attributor.advance();
+        self.advance_marks();
         self.write_settled();
     }
 
@@ -547,6 +588,9 @@ impl<S: TableSink> Pipeline<S> {
     /// Writes what is left. The losses do not yet contain what the sink itself loses when it is closed.
     pub fn finish(mut self, end: Nanos) -> Finished<S> {
         let end = self.on_cupti_clock(end);
+        for _ in 0..self.unnamed_marks.len() {
+            self.advance_marks();
+        }
         let (ranges, sets, counts) = self.attributor.finish(end.0);
         self.write_ranges(ranges);
         for set in sets {
