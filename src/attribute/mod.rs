@@ -220,9 +220,10 @@ impl Attributor {
             path
         });
         if site.in_set {
-            for range in self.sets.members(site.epoch) {
+            for range in self.sets.members(site.epoch).unwrap_or_default() {
                 late += u64::from(!self.ranges.add(*range, work));
             }
+            late += u64::from(self.sets.is_forgotten(site.epoch));
         }
         self.counts.range_row_incomplete += late;
         if last {

@@ -369,3 +369,31 @@ fn work_launched_from_the_device_adds_nothing_to_the_range_of_another_launch() {
     assert_eq!((link.attribution, link.range), (Attribution::Range, range));
     assert_eq!(attributor.finish(9).2.launches_without_record, 0);
 }
+
+#[test]
+fn a_record_that_comes_after_its_set_was_forgotten_is_counted() {
+    let mut attributor = Attributor::new(Nanos(0), BASE);
+    let range = RangeId::from_raw(7).expect("not 0");
+    let (opened, closed) = (ProcessEpoch(BASE.0 + 1), ProcessEpoch(BASE.0 + 2));
+    let begin = Begin {
+        range,
+        kind: RangeKind::Process,
+        parent: None,
+        name: "epoch".into(),
+        domain: 0,
+        category: 0,
+        color: None,
+        payload: None,
+        args: None,
+        thread: ThreadId(1),
+        start_ns: 0,
+    };
+    attributor.begin(begin, opened);
+    attributor.launch(Launch { epoch: opened, ..launch(1, None) });
+    attributor.end(range, Some(closed), 10);
+    attributor.attribute(origin(1), ONE);
+    (0..5).for_each(|_| attributor.advance());
+    assert_eq!(attributor.take_rows().0.len(), 1);
+    attributor.attribute(origin(1), ONE);
+    assert_eq!(attributor.finish(99).2.range_row_incomplete, 1);
+}
