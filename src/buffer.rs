@@ -95,6 +95,7 @@ pub(crate) struct Pool {
     full: ArrayQueue<Filled>,
     allocated: AtomicUsize,
     declined: AtomicUsize,
+    delivered: AtomicUsize,
 }
 
 impl Pool {
@@ -111,6 +112,7 @@ impl Pool {
             full: ArrayQueue::new(MAX_BLOCKS),
             allocated: AtomicUsize::new(0),
             declined: AtomicUsize::new(0),
+            delivered: AtomicUsize::new(0),
         }
     }
 
@@ -159,6 +161,7 @@ impl Pool {
 
     /// Queues a filled block for the worker. Never waits or allocates.
     pub fn complete(&self, filled: Filled) {
+        self.delivered.fetch_add(1, Ordering::Relaxed);
         // A full queue would mean that more blocks exist than were allocated; the block is then leaked.
         let _impossible = self.full.push(filled);
     }
@@ -176,6 +179,11 @@ impl Pool {
 
     fn recycle_clean(&self, block: Block) {
         let _impossible = self.free.push(block);
+    }
+
+    /// How many filled blocks there have been.
+    pub fn delivered(&self) -> usize {
+        self.delivered.load(Ordering::Relaxed)
     }
 
     /// How often a request found no free block since the last call.

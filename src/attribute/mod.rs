@@ -81,7 +81,7 @@ pub(crate) struct Origin {
     /// The record belongs to a node of a graph.
     pub graph_node: bool,
     pub device_launched: bool,
-    /// Start of the work on the device; 0 if unknown.
+    /// Start of the work on the device, on the host's clock as the session's start is; 0 if unknown.
     pub start_ns: i64,
 }
 
@@ -261,9 +261,10 @@ impl Attributor {
             path
         });
         if site.in_set {
-            for range in self.sets.members(site.epoch) {
+            for range in self.sets.members(site.epoch).unwrap_or_default() {
                 late += u64::from(!self.ranges.add(*range, work));
             }
+            late += u64::from(self.sets.is_forgotten(site.epoch));
         }
         self.counts.range_row_incomplete += late;
         if last {

@@ -90,8 +90,14 @@ impl Sets {
         self.sets.get(&epoch).map_or(epoch > self.base, |set| !set.members.is_empty())
     }
 
-    pub fn members(&self, epoch: ProcessEpoch) -> &[RangeId] {
-        self.sets.get(&epoch).map(|set| &*set.members).unwrap_or_default()
+    /// The members of a set that is known.
+    pub fn members(&self, epoch: ProcessEpoch) -> Option<&[RangeId]> {
+        self.sets.get(&epoch).map(|set| &*set.members)
+    }
+
+    /// Whether the set was known once.
+    pub fn is_forgotten(&self, epoch: ProcessEpoch) -> bool {
+        epoch <= self.current && !self.sets.contains_key(&epoch)
     }
 
     /// A launch was made while this set was open.
@@ -159,7 +165,7 @@ impl Sets {
     fn apply_first_waiting(&mut self) {
         let Some((epoch, change)) = self.waiting.pop_first() else { return };
         self.events_lost += u64::from(epoch.0 - self.current.0 - 1);
-        let mut members = self.members(self.current).to_vec();
+        let mut members = self.members(self.current).unwrap_or_default().to_vec();
         let was_open = |range| members.contains(&range);
         let closed = match change {
             Change::Closed(range) if was_open(range) => Some(range),

@@ -394,3 +394,19 @@ fn the_range_of_a_graph_is_written_when_the_graph_has_been_quiet_for_long() {
     assert_eq!((late.attribution, late.range), (Attribution::Range, Some(range)));
     assert_eq!(attributor.finish(99).2.range_row_incomplete, 1);
 }
+
+#[test]
+fn a_record_that_comes_after_its_set_was_forgotten_is_counted() {
+    let mut attributor = Attributor::new(Nanos(0), BASE);
+    let range = RangeId::from_raw(7).expect("not 0");
+    let (opened, closed) = (ProcessEpoch(BASE.0 + 1), ProcessEpoch(BASE.0 + 2));
+    let begin = Begin { kind: RangeKind::Process, name: "epoch".into(), ..begin_of(range) };
+    attributor.begin(begin, opened);
+    attributor.launch(Launch { epoch: opened, ..launch(1, None) });
+    attributor.end(range, Some(closed), 10);
+    attributor.attribute(origin(1), ONE);
+    (0..5).for_each(|_| attributor.advance(Nanos(0)));
+    assert_eq!(attributor.take_rows().0.len(), 1);
+    attributor.attribute(origin(1), ONE);
+    assert_eq!(attributor.finish(99).2.range_row_incomplete, 1);
+}

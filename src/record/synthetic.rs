@@ -55,3 +55,74 @@ pub(crate) fn memcpy(version: LibraryVersion, correlation: u32, start: u64, end:
         .set(at::SRC_KIND, 1)
         .set(at::DST_KIND, 3)
 }
+
+/// A copy from one device to another.
+pub(crate) fn peer_copy(version: LibraryVersion, correlation: u32, start: u64, end: u64) -> Bytes {
+    use layout::memcpy_peer as at;
+    Bytes::new(kind::MEMCPY2, version)
+        .set(at::CORRELATION_ID, correlation.into())
+        .set(at::START, start)
+        .set(at::END, end)
+        .set(at::BYTES, 4096)
+        .set(at::COPY_KIND, 10)
+        .set(at::SRC_KIND, 3)
+        .set(at::DST_KIND, 3)
+        .set(at::SRC_DEVICE_ID, 1)
+        .set(at::DST_DEVICE_ID, 2)
+}
+
+/// A fill of device memory.
+pub(crate) fn memset(version: LibraryVersion, correlation: u32, start: u64, end: u64) -> Bytes {
+    use layout::memset as at;
+    Bytes::new(kind::MEMSET, version)
+        .set(at::CORRELATION_ID, correlation.into())
+        .set(at::START, start)
+        .set(at::END, end)
+        .set(at::BYTES, 64)
+        .set(at::VALUE, 0xff)
+        .set(at::MEMORY_KIND, 3)
+}
+
+/// A driver or runtime call.
+pub(crate) fn api(version: LibraryVersion, kind: u32, cbid: u32, correlation: u32, start: u64) -> Bytes {
+    use layout::api as at;
+    Bytes::new(kind, version)
+        .set(at::CBID, cbid.into())
+        .set(at::CORRELATION_ID, correlation.into())
+        .set(at::START, start)
+        .set(at::END, start + 10)
+        .set(at::THREAD_ID, 77)
+}
+
+/// A flush of buffers, on a thread.
+pub(crate) fn overhead(version: LibraryVersion, start: u64, end: u64) -> Bytes {
+    use layout::overhead as at;
+    Bytes::new(kind::OVERHEAD, version)
+        .set(at::OVERHEAD_KIND, 2 << 16)
+        .set(at::OBJECT_KIND, 2)
+        .set(at::START, start)
+        .set(at::END, end)
+}
+
+/// A wait for a stream.
+pub(crate) fn synchronization(version: LibraryVersion, correlation: u32, start: u64, end: u64) -> Bytes {
+    use layout::synchronization as at;
+    Bytes::new(kind::SYNCHRONIZATION, version)
+        .set(at::TYPE, 3)
+        .set(at::CORRELATION_ID, correlation.into())
+        .set(at::START, start)
+        .set(at::END, end)
+        .set(at::STREAM_ID, 7)
+}
+
+/// An allocation.
+pub(crate) fn memory(version: LibraryVersion, correlation: u32, time: u64) -> Bytes {
+    use layout::memory as at;
+    Bytes::new(kind::MEMORY2, version)
+        .set(at::OPERATION, 1)
+        .set(at::MEMORY_KIND, 3)
+        .set(at::CORRELATION_ID, correlation.into())
+        .set(at::TIMESTAMP, time)
+        .set(at::BYTES, 1 << 20)
+        .set(at::IS_ASYNC, 1)
+}

@@ -126,8 +126,8 @@ impl Builder {
         self
     }
 
-    /// How often CUPTI is asked to deliver buffers that are complete but not full, which is what a crash loses. Zero:
-    /// never. Default: [`DEFAULT_FLUSH_PERIOD`].
+    /// After how long without a buffer from CUPTI it is asked for those that are complete but not full, which is what a
+    /// crash loses. Zero: never. Default: [`DEFAULT_FLUSH_PERIOD`].
     pub fn flush_period(mut self, period: Duration) -> Self {
         self.flush_period = period;
         self

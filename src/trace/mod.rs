@@ -2,6 +2,7 @@
 
 mod builder;
 mod collector;
+mod delivered;
 mod flusher;
 mod output;
 mod pipeline;

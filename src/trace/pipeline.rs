@@ -5,9 +5,10 @@
 
 use std::sync::Arc;
 
-use cupti_sys::{LibraryVersion, kind};
+use cupti_sys::kind;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+pub(crate) use super::delivered::{Buffer, Meanings, Start};
 use super::texts::{args_json, payload_text};
 use crate::attribute::{Attributor, Begin, Launch, Origin, Settled, Totals};
 use crate::channel::{self, Event, Named, RangeKind};
@@ -20,43 +21,26 @@ use crate::table::rows::{
     OverheadRow, RangeRow, SynchronizationRow, TransferRow,
 };
 use crate::table::writer::TableSink;
-use crate::units::{Nanos, ProcessEpoch, SymbolId, ThreadId};
-
-/// What the numbers and pointers in a buffer meant in the recording process.
-pub(crate) trait Meanings {
-    /// The bytes of a string that a record points to.
-    fn string(&self, pointer: u64) -> Option<&[u8]>;
-    /// The name of an API call.
-    fn call_name(&self, kind: u32, cbid: u32) -> Option<String>;
-}
-
-/// One activity buffer.
-pub(crate) struct Buffer<'a> {
-    /// Host time at which the worker got it.
-    pub received: Nanos,
-    pub bytes: &'a [u8],
-    /// Where records begin.
-    pub offsets: &'a [u32],
-    /// The walk over the buffer ended at its end.
-    pub complete: bool,
-}
-
-/// How the session began.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Start {
-    pub version: LibraryVersion,
-    pub time: Nanos,
-    pub epoch: ProcessEpoch,
-}
+use crate::units::{Nanos, SymbolId, ThreadId};
 
 /// Stamps further than this outside the session are not believed.
 const PLAUSIBLE_NS: i64 = 3_600_000_000_000;
 
 /// Clocks that differ by less than this are the same clock, read one after the other.
-const CLOCK_TOLERANCE_NS: i64 = 1_000_000;
+const CLOCK_TOLERANCE_NS: u64 = 1_000_000;
 
 /// Kernel-name pointers that are remembered before the table starts afresh.
 const MAX_NAME_POINTERS: usize = 1 << 16;
+
+/// Marks that wait for the name of their domain or category; one more is written without.
+const MAX_UNNAMED_MARKS: usize = 1 << 16;
+
+/// A mark with the numbers that names may still come for.
+struct UnnamedMark {
+    row: MarkRow,
+    domain: u32,
+    category: u32,
+}
 
 /// How many records and rows there were.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,6 +64,9 @@ pub(crate) struct Pipeline<S> {
     strings: StringPool,
     domains: FxHashMap<u32, Arc<str>>,
     categories: FxHashMap<(u32, u32), Arc<str>>,
+    /// Marks whose domain or category has no name yet: those since the last round, and those of the round before. The
+    /// thread that gave the name may be asked for its events after the one that used it.
+    unnamed_marks: [Vec<UnnamedMark>; 2],
     threads: FxHashSet<ThreadId>,
     losses: Losses,
     tally: Tally,
@@ -102,6 +89,7 @@ impl<S: TableSink> Pipeline<S> {
             strings: StringPool::default(),
             domains: FxHashMap::default(),
             categories: FxHashMap::default(),
+            unnamed_marks: Default::default(),
             threads: FxHashSet::default(),
             losses: Losses::default(),
             tally: Tally::default(),
@@ -123,7 +111,7 @@ impl<S: TableSink> Pipeline<S> {
     /// Both clocks at one moment.
     pub fn clock(&mut self, cupti_ns: i64, host: Nanos) {
         let shift = cupti_ns.saturating_sub(host.0);
-        self.clock_shift_ns = if shift.abs() < CLOCK_TOLERANCE_NS { 0 } else { shift };
+        self.clock_shift_ns = if shift.unsigned_abs() < CLOCK_TOLERANCE_NS { 0 } else { shift };
     }
 
     /// A thread that events come from; its name is told once.
@@ -197,14 +185,19 @@ impl<S: TableSink> Pipeline<S> {
                 let row = MarkRow {
                     time_ns: self.on_cupti_clock(time).0,
                     name: self.text(name),
-                    domain: self.domain_name(domain),
-                    category: self.category_name(domain, category),
+                    domain: None,
+                    category: None,
                     color,
                     payload: payload_text(payload),
                     thread,
                     range,
                 };
-                self.sink.mark(&row);
+                let mark = UnnamedMark { row, domain, category };
+                if self.is_named(&mark) || self.unnamed_marks[0].len() >= MAX_UNNAMED_MARKS {
+                    self.mark(mark);
+                } else {
+                    self.unnamed_marks[0].push(mark);
+                }
             }
             Event::Unbalanced { process, .. } => {
                 let cause = if process { Cause::UnbalancedEnd } else { Cause::UnbalancedPop };
@@ -245,6 +238,27 @@ impl<S: TableSink> Pipeline<S> {
         }
     }
 
+    fn is_named(&self, mark: &UnnamedMark) -> bool {
+        let UnnamedMark { domain, category, .. } = *mark;
+        (domain == 0 || self.domains.contains_key(&domain))
+            && (category == 0 || self.categories.contains_key(&(domain, category)))
+    }
+
+    fn mark(&mut self, mark: UnnamedMark) {
+        let UnnamedMark { mut row, domain, category } = mark;
+        row.domain = self.domain_name(domain);
+        row.category = self.category_name(domain, category);
+        self.sink.mark(&row);
+    }
+
+    /// Begins a round for marks: writes those that have waited for one.
+    fn advance_marks(&mut self) {
+        self.unnamed_marks.rotate_right(1);
+        for mark in std::mem::take(&mut self.unnamed_marks[0]) {
+            self.mark(mark);
+        }
+    }
+
     fn domain_name(&self, domain: u32) -> Option<Arc<str>> {
         match self.domains.get(&domain) {
             Some(name) => Some(Arc::clone(name)),
@@ -272,10 +286,11 @@ impl<S: TableSink> Pipeline<S> {
         self.settle(buffer.received);
     }
 
-    /// Writes the rows of ranges that can no longer change. Called after each buffer, before which the events of all
-    /// threads were taken.
+    /// Writes the rows of ranges and marks that can no longer change. Called after each buffer, before which the events
+    /// of all threads were taken.
     pub fn settle(&mut self, now: Nanos) {
         self.attributor.advance(now);
+        self.advance_marks();
         self.write_settled();
     }
 
@@ -407,7 +422,7 @@ impl<S: TableSink> Pipeline<S> {
             correlation: common.correlation,
             graph_node: in_graph,
             device_launched: common.device_launched,
-            start_ns: if invalid.is_none() { start_ns } else { 0 },
+            start_ns: if invalid.is_none() { start_ns.saturating_sub(self.clock_shift_ns) } else { 0 },
         };
         let link = self.attributor.attribute(origin, totals(valid_span));
         self.count(invalid, link.attribution);
@@ -547,6 +562,9 @@ impl<S: TableSink> Pipeline<S> {
     /// Writes what is left. The losses do not yet contain what the sink itself loses when it is closed.
     pub fn finish(mut self, end: Nanos) -> Finished<S> {
         let end = self.on_cupti_clock(end);
+        for _ in 0..self.unnamed_marks.len() {
+            self.advance_marks();
+        }
         let (ranges, sets, counts) = self.attributor.finish(end.0);
         self.write_ranges(ranges);
         for set in sets {
