@@ -197,7 +197,7 @@ impl Attributor {
     /// awaited, so that rows of ranges are written while the session runs.
     fn release_quiet_launches(&mut self) {
         while let Some((correlation, checked)) = self.many.front().copied() {
-            if self.now.0 - checked.0 < QUIET_NS {
+            if self.now.0.saturating_sub(checked.0) < QUIET_NS {
                 break;
             }
             self.many.pop_front();
@@ -205,7 +205,7 @@ impl Attributor {
             if !site.many {
                 continue;
             }
-            if self.now.0 - site.last_record.0 < QUIET_NS {
+            if self.now.0.saturating_sub(site.last_record.0) < QUIET_NS {
                 self.many.push_back((correlation, site.last_record));
                 continue;
             }
