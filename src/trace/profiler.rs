@@ -28,10 +28,10 @@ use crate::units::{Nanos, ThreadId};
 /// complete, and nobody is told of failures.
 ///
 /// # Cost
-/// While it runs: kernel tracing by CUPTI itself (0.5 to 0.9 µs a launch on an H200 machine), plus our launch callback
-/// and range events, which together stay below a tenth of that; `benches/results/` has the figures. Memory: blocks
-/// of 1 MiB, 16 at first and 256 at most, 256 KiB for each thread that launches or opens ranges, and some 100 MB at
-/// most for launches and ranges whose records have not come.
+/// While it runs: kernel tracing by CUPTI itself adds 0.5 to 1.3 µs a launch on an H200 machine; a range around each
+/// launch 0.15 to 0.2 µs; the launch callback less than could be resolved there (`benches/results/trace-h200.md`).
+/// Memory: 16 MiB of buffers at first and 256 MiB at most, 256 KiB for each thread that launches or opens ranges,
+/// 128 MiB at most of events that wait, and some 100 MB at most for launches and ranges whose records have not come.
 #[must_use = "dropping the profiler ends the session at once"]
 pub struct Profiler {
     /// None: disabled.
