@@ -207,11 +207,8 @@ mod tests {
         pool.prepare(1);
         let block = pool.take().expect("one block exists");
         let pointer = NonNull::new(block.into_raw()).expect("blocks are not null");
-        // SAFETY: the block is owned by this test and 1 MiB large.
-        #[allow(clippy::undocumented_unsafe_blocks)]
-        unsafe {
-            pointer.as_ptr().write(7);
-        }
+        // SAFETY: the block is owned by this test and has BLOCK_BYTES bytes.
+        unsafe { pointer.as_ptr().write(7) };
         // SAFETY: `pointer` came from `into_raw` two lines up.
         let block = unsafe { Block::from_raw(pointer) };
         pool.complete(Filled { block, valid_bytes: 8, completed: Instant::now() });

@@ -67,7 +67,7 @@
 //! | a record is dropped, cut off, without times, or cannot be tied to its launch | its row is kept where there is one, flagged, and counted in [`Profile::losses`] |
 //! | a thread's ring or the pool of buffers is full | events or records are dropped and counted; the application never waits |
 //! | the disk is full | that table ends, its finished parts stay, [`Profiler::finish`] fails with the profile inside |
-//! | a kernel never ends, or CUPTI hangs | [`Profiler::finish`] gives up after [`Builder::finish_timeout`], with the profile inside |
+//! | a kernel never ends, or CUPTI hangs | [`Profiler::finish`] gives up: each of its three steps (GPU and CUPTI, facts of the devices, last rows) may take [`Builder::finish_timeout`]; what was recorded is in the error, unless the last step hangs |
 //! | the profiler is dropped, also by a panic | as [`Profiler::finish`], without a profile |
 //! | the process is killed | each table keeps all parts but its last, see [`Builder::max_part_age`] |
 //! | the process forks | the child's calls fail or do nothing; the parent's session goes on |
@@ -80,7 +80,7 @@
 //! profiler, never allocate for it in steady state, and never run its formatting or logging: that is the worker's.
 //! [`Profiler`] states the memory. Figures with machine, command and spread are in `benches/results/`.
 //!
-//! Each context that is created in a session gets 128 MB of device buffers, which takes 0.13 s once;
+//! Each context that is created in a session gets 128 MB of device buffers, which takes about 0.1 s once;
 //! [`Builder::device_buffers`] sets their number.
 //!
 //! Without a session, a range is a few nanoseconds; [`Profiler::disabled`] is nothing.

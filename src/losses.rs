@@ -57,6 +57,7 @@ causes! {
     RangeBeginLost = "range_begin_lost": "ranges that were used but whose beginning was not seen",
     RangeRowIncomplete = "range_row_incomplete": "records that came after the row of their range was written",
     ProcessRangeEventLost = "process_range_event_lost": "starts or ends of process-wide ranges that never arrived",
+    ProcessRangeLeftOut = "process_range_left_out": "process-wide ranges that started while 64 were open (is an end missing?): launches inside are not added to them",
     CallbackPanics = "callback_panics": "panics caught at the border to C",
     CuptiFatalErrors = "cupti_fatal_errors": "fatal errors that CUPTI reported: it has stopped recording",
     CallsFailed = "cupti_calls_failed": "CUPTI or driver calls that failed while the session ran or ended",

@@ -86,3 +86,20 @@ fn the_losses_are_those_of_the_crate() -> Outcome {
     }
     check("losses", &text)
 }
+
+#[test]
+fn what_the_quick_start_prints_is_what_the_readme_shows() -> Outcome {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let profile = cuprof::Replay::open(root.join("examples/recordings/quickstart.cuprofrec"))?.run()?;
+    let printed = profile.summary().render(100, cuprof::Symbols::Ascii);
+    let readme = fs::read_to_string(root.join("README.md"))?;
+    let (_, shown) = readme.split_once("```text\nno GPU here").ok_or("the README shows no output")?;
+    let (shown, _) = shown.split_once("```").ok_or("the output has no end")?;
+    // Shortened, but in its order. The first line is the example's own.
+    let mut rest = printed.lines();
+    for line in shown.lines().skip(1) {
+        let found = rest.any(|printed| printed.trim_end() == line.trim_end());
+        assert!(found, "not printed, or not here: {line:?}\n{printed}");
+    }
+    Ok(())
+}

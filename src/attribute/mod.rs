@@ -40,6 +40,8 @@ pub(crate) struct Counts {
     pub range_begin_lost: u64,
     /// Changes of the set of process-wide ranges that never arrived.
     pub process_range_event_lost: u64,
+    /// Process-wide ranges that started while too many were open: their launches are not added to them.
+    pub process_range_left_out: u64,
     /// Launching calls that never led to a record: they failed, or were captured into a graph.
     pub launches_without_record: u64,
 }
@@ -320,6 +322,7 @@ impl Attributor {
         let settled = self.ranges.finish(end_ns);
         self.counts.range_begin_lost = self.ranges.begin_lost();
         self.counts.process_range_event_lost = self.sets.events_lost();
+        self.counts.process_range_left_out = self.sets.members_left_out();
         (settled, self.sets.take_rows(), self.counts)
     }
 

@@ -27,6 +27,9 @@ const KEEP_WRITTEN: usize = 1 << 13;
 /// Distinct paths that are kept for reuse before the cache starts afresh.
 const MAX_CACHED_PATHS: usize = 1 << 16;
 
+/// What those paths, and the texts that they are made of, may be long together.
+const MAX_CACHED_PATH_BYTES: usize = 32 << 20;
+
 /// The beginning of a range, with names as text.
 #[derive(Clone, Debug)]
 pub(crate) struct Begin {
@@ -160,6 +163,7 @@ pub(super) struct Ranges {
     /// Joined paths by the addresses of the outer path and of the name, which the values keep from being reused.
     paths: FxHashMap<(usize, usize), JoinedPath>,
     begin_lost: u64,
+    path_bytes: usize,
 }
 
 impl Ranges {
@@ -414,14 +418,15 @@ impl Ranges {
     }
 
     fn join(&mut self, parent: Option<Arc<str>>, name: &Arc<str>) -> Arc<str> {
-        let Some(parent) = parent else { return Arc::clone(name) };
+        let Some(parent) = parent else { return cut(name) };
         // Names are interned, so that nearly all equal ones have one address; others cost a path of their own.
         let key = (parent.as_ptr() as usize, name.as_ptr() as usize);
         if let Some(joined) = self.paths.get(&key) {
             return Arc::clone(&joined.path);
         }
-        if self.paths.len() >= MAX_CACHED_PATHS {
+        if self.paths.len() >= MAX_CACHED_PATHS || self.path_bytes >= MAX_CACHED_PATH_BYTES {
             self.paths.clear();
+            self.path_bytes = 0;
         }
         let path: Arc<str> = if parent.len() + name.len() < MAX_PATH_BYTES {
             format!("{parent}/{name}").into()
@@ -430,8 +435,19 @@ impl Ranges {
         } else {
             format!("{parent}/…").into()
         };
+        let parent_bytes = parent.len();
         let joined = JoinedPath { path: Arc::clone(&path), _outer: parent, _name: Arc::clone(name) };
+        self.path_bytes += parent_bytes + name.len() + path.len();
         self.paths.insert(key, joined);
         path
     }
+}
+
+/// A name as a path: whole, unless it is longer than a path may be.
+fn cut(name: &Arc<str>) -> Arc<str> {
+    if name.len() <= MAX_PATH_BYTES {
+        return Arc::clone(name);
+    }
+    let end = (0..=MAX_PATH_BYTES).rev().find(|end| name.is_char_boundary(*end)).unwrap_or(0);
+    format!("{}…", &name[..end]).into()
 }

@@ -18,6 +18,10 @@ const MAX_WAITING: usize = 4096;
 /// Sets that are remembered while records of their launches are awaited.
 const MAX_SETS: usize = 1 << 16;
 
+/// Process-wide ranges that can be told apart as open at the same time. Every change makes a new set, so ranges that
+/// are started and never ended would otherwise cost the square of their number.
+const MAX_MEMBERS: usize = 64;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     Opened(RangeId),
@@ -64,6 +68,7 @@ pub(super) struct Sets {
     holds: Vec<Hold>,
     rows: Vec<RangeSetRow>,
     events_lost: u64,
+    members_left_out: u64,
 }
 
 impl Sets {
@@ -80,6 +85,7 @@ impl Sets {
             holds: Vec::new(),
             rows: Vec::new(),
             events_lost: 0,
+            members_left_out: 0,
         };
         sets.sets.insert(base, Set::default());
         sets
@@ -172,6 +178,10 @@ impl Sets {
             _ => None, // a range that was closed twice is not released twice
         };
         match change {
+            Change::Opened(range) if members.len() >= MAX_MEMBERS => {
+                self.members_left_out += 1;
+                self.holds.push(Hold::Release(range)); // no set has it, so none needs it
+            }
             Change::Opened(range) => members.push(range),
             Change::Closed(range) => members.retain(|member| *member != range),
         }
@@ -217,6 +227,10 @@ impl Sets {
 
     pub fn events_lost(&self) -> u64 {
         self.events_lost
+    }
+
+    pub fn members_left_out(&self) -> u64 {
+        self.members_left_out
     }
 }
 

@@ -410,3 +410,24 @@ fn a_record_that_comes_after_its_set_was_forgotten_is_counted() {
     attributor.attribute(origin(1), ONE);
     assert_eq!(attributor.finish(99).2.range_row_incomplete, 1);
 }
+
+#[test]
+fn process_ranges_that_nobody_ends_cost_no_more_than_their_number() {
+    const STARTED: u32 = 20_000;
+    const TOLD_APART: u64 = 64;
+    let mut attributor = Attributor::new(Nanos(0), BASE);
+    let mut sets = 0;
+    for number in 1..=STARTED {
+        let range = RangeId::from_raw(number.into()).expect("not 0");
+        let epoch = ProcessEpoch(BASE.0 + number);
+        attributor.begin(Begin { kind: RangeKind::Process, ..begin_of(range) }, epoch);
+        attributor.launch(Launch { epoch, ..launch(number, None) });
+        attributor.attribute(origin(number), ONE);
+        attributor.advance(Nanos(0));
+        sets += attributor.take_rows().1.len();
+    }
+    assert!(sets as u64 <= u64::from(STARTED) * TOLD_APART);
+    let (rows, _, counts) = attributor.finish(99);
+    assert_eq!(rows.len(), STARTED as usize, "each range has its row");
+    assert_eq!(counts.process_range_left_out, u64::from(STARTED) - TOLD_APART);
+}

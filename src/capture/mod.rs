@@ -15,7 +15,7 @@ mod writer;
 
 pub(crate) use frame::{CallName, Frame, Strings};
 pub(crate) use reader::Reader;
-pub(crate) use writer::Writer;
+pub(crate) use writer::{Place, Writer};
 
 /// The first bytes of every recording; the last is the format's version.
 pub(crate) const MAGIC: [u8; 8] = *b"CUPROFR\x01";

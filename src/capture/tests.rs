@@ -34,7 +34,7 @@ fn frames() -> Vec<Frame<'static>> {
 fn written() -> Vec<u8> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("x.cuprofrec");
-    let mut writer = Writer::create(&path, false).expect("created");
+    let mut writer = Writer::begin(Place::find(&path, false).expect("a place")).expect("begun");
     frames().iter().for_each(|frame| writer.write(frame));
     let (lost, error) = writer.close();
     assert!(lost == 0 && error.is_none());
@@ -102,9 +102,17 @@ fn a_damaged_byte_is_noticed() {
 #[test]
 fn an_existing_recording_is_not_overwritten_unasked() {
     let file = tempfile::NamedTempFile::new().expect("a temporary file");
-    let Err(error) = Writer::create(file.path(), false) else { panic!("it was overwritten") };
+    let Err(error) = Place::find(file.path(), false) else { panic!("it was overwritten") };
     assert_eq!(error.kind, crate::ErrorKind::OutputExists);
-    assert!(Writer::create(file.path(), true).is_ok());
+    assert!(Place::find(file.path(), true).is_ok(), "it is empty");
+    std::fs::write(file.path(), "my thesis").expect("written");
+    let Err(error) = Place::find(file.path(), true) else { panic!("it would be overwritten") };
+    assert_eq!(error.kind, crate::ErrorKind::OutputExists);
+    std::fs::write(file.path(), written()).expect("written");
+    Place::find(file.path(), true).expect("a place").leave();
+    assert_eq!(std::fs::read(file.path()).expect("readable"), written(), "nothing was touched");
+    drop(Writer::begin(Place::find(file.path(), true).expect("a place")).expect("begun"));
+    assert_eq!(std::fs::read(file.path()).expect("readable"), MAGIC);
 }
 
 proptest! {

@@ -1,7 +1,7 @@
 //! Writing a recording.
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use super::{Frame, MAGIC, MAX_FRAME_BYTES};
@@ -20,42 +20,72 @@ pub(crate) struct Writer {
     first_error: Option<Error>,
 }
 
-impl Writer {
-    /// Creates the file, or refuses if it exists and `overwrite` is not set.
+/// Where a recording can be written; what was there before is still there.
+pub(crate) struct Place {
+    path: PathBuf,
+    file: File,
+    is_new: bool,
+}
+
+impl Place {
+    /// Opens the file, or refuses if it exists and `overwrite` is not set, or is not a recording.
     ///
     /// # Errors
     /// [`ErrorKind::OutputExists`], or [`ErrorKind::Io`] where the file cannot be created.
-    pub fn create(path: &Path, overwrite: bool) -> Result<Self> {
-        let mut options = File::options();
-        options.write(true);
-        if overwrite {
-            options.create(true).truncate(true)
-        } else {
-            options.create_new(true)
+    pub fn find(path: &Path, overwrite: bool) -> Result<Self> {
+        let exists = |why: &str, hint: &str| {
+            Error::new(ErrorKind::OutputExists, format!("{} {why}", path.display())).with_hint(hint)
         };
-        let file = options.open(path).map_err(|source| {
-            if source.kind() == std::io::ErrorKind::AlreadyExists {
-                Error::new(ErrorKind::OutputExists, format!("{} exists", path.display()))
-                    .with_hint("choose another path, or ask for overwriting")
-            } else {
-                Error::io("cannot create the recording", path, source)
+        let cannot = |source| Error::io("cannot create the recording", path, source);
+        match File::options().write(true).create_new(true).open(path) {
+            Ok(file) => return Ok(Self { path: path.to_owned(), file, is_new: true }),
+            Err(source) if source.kind() != std::io::ErrorKind::AlreadyExists => return Err(cannot(source)),
+            Err(_) if !overwrite => {
+                let hint = "choose another path, or ask for it to be replaced with overwrite(true)";
+                return Err(exists("exists", hint));
             }
-        })?;
+            Err(_) => {}
+        }
+        let mut file = File::options().read(true).write(true).open(path).map_err(cannot)?;
+        if file.metadata().map_err(cannot)?.is_file() {
+            let mut start = Vec::new();
+            (&mut file).take(MAGIC.len() as u64).read_to_end(&mut start).map_err(cannot)?;
+            if !start.is_empty() && !start.starts_with(&MAGIC[..MAGIC.len() - 1]) {
+                return Err(exists("is no recording, and is not replaced", "choose another path"));
+            }
+        }
+        Ok(Self { path: path.to_owned(), file, is_new: false })
+    }
+
+    /// Leaves the file as it was found.
+    pub fn leave(self) {
+        if self.is_new {
+            let _it_is_empty = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+impl Writer {
+    /// Begins the recording, which ends what was in the file before.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Io`] where it cannot be written.
+    pub fn begin(place: Place) -> Result<Self> {
+        let Place { path, mut file, .. } = place;
+        let cannot = |source| Error::io("cannot write", &path, source);
+        // Devices and pipes have neither a length nor a position.
+        if file.metadata().map_err(cannot)?.is_file() {
+            file.set_len(0).map_err(cannot)?;
+            file.rewind().map_err(cannot)?;
+        }
         let mut compressor = zstd::bulk::Compressor::new(COMPRESSION_LEVEL)
-            .map_err(|source| Error::io("cannot start compression for", path, source))?;
+            .map_err(|source| Error::io("cannot start compression for", &path, source))?;
         compressor
             .include_checksum(true)
-            .map_err(|source| Error::io("cannot add checksums to", path, source))?;
+            .map_err(|source| Error::io("cannot add checksums to", &path, source))?;
         let mut file = BufWriter::new(file);
-        file.write_all(&MAGIC).map_err(|source| Error::io("cannot write", path, source))?;
-        Ok(Self {
-            path: path.to_owned(),
-            file,
-            compressor,
-            raw: Vec::new(),
-            frames_lost: 0,
-            first_error: None,
-        })
+        file.write_all(&MAGIC).map_err(|source| Error::io("cannot write", &path, source))?;
+        Ok(Self { path, file, compressor, raw: Vec::new(), frames_lost: 0, first_error: None })
     }
 
     /// Appends a frame. After the first failure nothing more is written, so that the file stays readable up to

@@ -174,6 +174,9 @@ impl Ring {
             let mut header = Header::from_word(self.cell(at).load(Ordering::Relaxed));
             let wanted = header.tag == tag;
             let next = at + header.words as usize;
+            if next <= at || next > head {
+                break; // not a record: whatever wrote it was not this ring's one producer
+            }
             if header.is_spilled() {
                 let record = self.spilled.pop().unwrap_or_default();
                 SPILLED_BYTES.fetch_sub(record.len(), Ordering::Relaxed);

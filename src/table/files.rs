@@ -66,6 +66,33 @@ fn parse_stem(stem: &str) -> Option<(Table, u32)> {
     Some((Table::from_name(table)?, number.parse().ok().filter(|_| digits)?))
 }
 
+/// Lies in a dataset's folder while it is written. Two writers of one folder would replace each other's parts; the
+/// second one finds this instead.
+const WRITING: &str = ".writing";
+
+/// The folder's writer is done.
+pub(super) fn leave_folder(folder: &Path) {
+    let _it_may_be_gone_with_its_folder = fs::remove_file(folder.join(WRITING));
+}
+
+/// Whether a writer is in the folder, or was killed there.
+pub(super) fn is_entered(folder: &Path) -> bool {
+    folder.join(WRITING).exists()
+}
+
+fn enter_folder(folder: &Path) -> Result<()> {
+    let writing = folder.join(WRITING);
+    match fs::File::create_new(&writing) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let what = format!("{} is being written by another session", folder.display());
+            Err(Error::new(ErrorKind::OutputExists, what)
+                .with_hint("give each process an output of its own, for example with its id in the name"))
+        }
+        Err(error) => Err(Error::io("cannot create", &writing, error)),
+    }
+}
+
 /// Makes the folder ready for a new dataset.
 ///
 /// # Errors
@@ -80,7 +107,8 @@ pub(super) fn prepare_folder(folder: &Path, overwrite: bool) -> Result<()> {
         Ok(found) if !found.is_dir() => return refuse("is a file", "choose another output"),
         Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return fs::create_dir_all(folder).map_err(|error| Error::io("cannot create", folder, error));
+            fs::create_dir_all(folder).map_err(|error| Error::io("cannot create", folder, error))?;
+            return enter_folder(folder);
         }
         Err(error) => return Err(Error::io("cannot look at", folder, error)),
     }
@@ -90,17 +118,23 @@ pub(super) fn prepare_folder(folder: &Path, overwrite: bool) -> Result<()> {
     let mut others = 0;
     for entry in fs::read_dir(folder).map_err(list)? {
         let entry = entry.map_err(list)?;
-        match entry.file_name().to_str().and_then(|name| parse_part(name).or_else(|| parse_temporary(name))) {
-            Some(_) => ours.push(entry.path()),
-            None => others += 1,
+        let is_ours =
+            |name: &str| name == WRITING || parse_part(name).or_else(|| parse_temporary(name)).is_some();
+        if entry.file_name().to_str().is_some_and(is_ours) {
+            ours.push(entry.path());
+        } else {
+            others += 1;
         }
     }
     if ours.is_empty() && others > 0 {
         return refuse("is a folder of other things", "choose another output");
     }
     if !ours.is_empty() && !overwrite {
-        return refuse("holds a dataset", "choose another output, or ask for overwriting");
+        let hint = "choose another output, or ask for it to be replaced with overwrite(true)";
+        return refuse("holds a dataset, finished or not", hint);
     }
-    ours.iter()
-        .try_for_each(|path| fs::remove_file(path).map_err(|error| Error::io("cannot remove", path, error)))
+    ours.iter().try_for_each(|path| {
+        fs::remove_file(path).map_err(|error| Error::io("cannot remove", path, error))
+    })?;
+    enter_folder(folder)
 }

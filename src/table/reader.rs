@@ -11,7 +11,7 @@ use parquet::arrow::arrow_reader::{
 };
 use parquet::errors::ParquetError;
 
-use super::files::{parse_part, part_path};
+use super::files::{is_entered, parse_part, part_path};
 use super::schema::{SCHEMA_VERSION, SCHEMA_VERSION_KEY, TABLE_KEY, Table};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -58,8 +58,13 @@ impl Dataset {
             }
         }
         if numbers.is_empty() {
-            return Err(Error::new(ErrorKind::Format, format!("{} holds no dataset", folder.display()))
-                .with_hint("a dataset is a folder with files such as launches-00000.parquet"));
+            let hint = if is_entered(folder) {
+                "its session is still running, or was killed before its first part was finished"
+            } else {
+                "a dataset is a folder with files such as launches-00000.parquet"
+            };
+            let what = format!("{} holds no finished part of a dataset", folder.display());
+            return Err(Error::new(ErrorKind::Format, what).with_hint(hint));
         }
 
         let mut tables = BTreeMap::new();

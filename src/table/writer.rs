@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::device_tables::{Launches, MemoryOperations, Transfers};
 use super::encode::chunk::Chunk;
-use super::files::{Disk, PartFiles, prepare_folder};
+use super::files::{Disk, PartFiles, leave_folder, prepare_folder};
 use super::host_tables::{ApiCalls, Env, Losses, Marks, Overheads, RangeSets, Ranges, Synchronizations};
 use super::rows::{
     ApiRow, EnvRow, LaunchRow, LossRow, MarkRow, MemoryRow, OverheadRow, RangeRow, RangeSetRow,
@@ -217,6 +217,7 @@ impl DatasetWriter {
             }
         });
         report.first_error = self.shared.first_error.take();
+        leave_folder(&self.shared.folder);
         report
     }
 }
@@ -226,6 +227,7 @@ impl Drop for DatasetWriter {
     fn drop(&mut self) {
         if !self.closed {
             each_table!(self, |table, shared| table.close(shared, false));
+            leave_folder(&self.shared.folder);
         }
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use cupti_sys::layout::{self, Field};
 use cupti_sys::{LibraryVersion, kind};
 
-use crate::capture::{Frame, Reader, Strings, Writer};
+use crate::capture::{Frame, Place, Reader, Strings, Writer};
 use crate::channel::{self, Args, Event, Payload, RangeKind};
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::{Decoder, Record};
@@ -54,7 +54,7 @@ const TICK_NS: u64 = 32;
 /// What reading and writing recordings can fail with.
 pub fn enlarge(recording: &Path, ranges: Ranges, kernels: u64, to: &Path) -> Result<Enlarged> {
     let template = Template::read(recording)?;
-    let mut copy = Copier::new(&template, Writer::create(to, true)?);
+    let mut copy = Copier::new(&template, Writer::begin(Place::find(to, true)?)?);
     copy.writer.write(&template.start);
     while copy.made.kernels < kernels {
         match ranges {

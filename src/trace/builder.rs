@@ -172,6 +172,8 @@ impl Builder {
     /// Nothing is left half started. By kind:
     /// [`NoDriver`](ErrorKind::NoDriver), [`CuptiNotFound`](ErrorKind::CuptiNotFound): what is missing and where it
     /// was looked for; [`Busy`](ErrorKind::Busy): another profiler holds CUPTI in this process;
+    /// [`CuptiTooOld`](ErrorKind::CuptiTooOld): it is older than 12.0;
+    /// [`PermissionDenied`](ErrorKind::PermissionDenied), [`Call`](ErrorKind::Call): CUPTI refused, with its code;
     /// [`AlreadyRunning`](ErrorKind::AlreadyRunning): a session of this crate runs;
     /// [`OutputExists`](ErrorKind::OutputExists), [`Io`](ErrorKind::Io): the output cannot be made;
     /// [`Config`](ErrorKind::Config): a setting is out of range.

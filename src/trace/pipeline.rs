@@ -573,6 +573,7 @@ impl<S: TableSink> Pipeline<S> {
         self.losses.add(Cause::RangeRowIncomplete, counts.range_row_incomplete);
         self.losses.add(Cause::RangeBeginLost, counts.range_begin_lost);
         self.losses.add(Cause::ProcessRangeEventLost, counts.process_range_event_lost);
+        self.losses.add(Cause::ProcessRangeLeftOut, counts.process_range_left_out);
         self.fact("session.end_ns", &end.0.to_string());
         self.fact("session.launches_without_record", &counts.launches_without_record.to_string());
         let (launches, ranges) = self.attributor.peaks();

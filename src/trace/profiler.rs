@@ -1,5 +1,6 @@
 //! The session's handle.
 
+use std::ffi::OsString;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::thread::JoinHandle;
@@ -13,7 +14,7 @@ use super::profile::{FinishError, Profile};
 use super::session::{Libraries, Tracing};
 use super::worker::{Control, Ended, LastWords, Recording, Worker};
 use crate::buffer::{INITIAL_BLOCKS, Pool};
-use crate::capture::{Frame, Writer};
+use crate::capture::{Frame, Place, Writer};
 use crate::channel;
 use crate::cupti;
 use crate::error::{Error, ErrorKind, Result};
@@ -276,13 +277,17 @@ fn prepare(
     collector: Collector,
 ) -> Result<Worker> {
     let facts = facts(libraries, start.time);
-    let recording =
-        builder.recording.as_deref().map(|path| Writer::create(path, builder.overwrite)).transpose()?;
-    let output = Output::new(builder.output.as_deref(), builder.writer_options(facts.clone()));
-    if let (Err(_), Some(path), false) = (&output, &builder.recording, builder.overwrite) {
-        let _is_empty = std::fs::remove_file(path); // and new, since it would have been refused otherwise
-    }
-    let mut pipeline = Pipeline::new(start, output?);
+    // Neither may be lost for the other's sake: the recording's old contents go when the output is there.
+    let place = builder.recording.as_deref().map(|path| Place::find(path, builder.overwrite)).transpose()?;
+    let output = match Output::new(builder.output.as_deref(), builder.writer_options(facts.clone())) {
+        Ok(output) => output,
+        Err(error) => {
+            place.into_iter().for_each(Place::leave);
+            return Err(error);
+        }
+    };
+    let mut pipeline = Pipeline::new(start, output);
+    let recording = place.map(Writer::begin).transpose()?;
     let mut recording = recording.map(|writer| Recording { writer, decoder: Decoder::new(start.version) });
     pipeline.events(ThreadId(0), &named);
     if let Some(Recording { writer, .. }) = &mut recording {
@@ -332,7 +337,7 @@ fn facts(libraries: &Libraries, time: Nanos) -> Vec<(String, String)> {
         ("driver.cuda_version".to_owned(), libraries.driver.version.to_string()),
         ("session.start_ns".to_owned(), time.0.to_string()),
         ("process.id".to_owned(), std::process::id().to_string()),
-        ("process.command".to_owned(), std::env::args().collect::<Vec<_>>().join(" ")),
+        ("process.command".to_owned(), command_line(std::env::args_os())),
     ];
     let uname = rustix::system::uname();
     facts.push(("host.name".to_owned(), uname.nodename().to_string_lossy().into_owned()));
@@ -340,6 +345,11 @@ fn facts(libraries: &Libraries, time: Nanos) -> Vec<(String, String)> {
     let driver = std::fs::read_to_string("/sys/module/nvidia/version");
     facts.extend(driver.ok().map(|version| ("driver.version".to_owned(), version.trim().to_owned())));
     facts
+}
+
+/// A program's arguments, whatever bytes they are.
+fn command_line(args: impl Iterator<Item = OsString>) -> String {
+    args.map(|arg| arg.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
 }
 
 /// What can be asked at the end only: asking for devices initialises CUDA, which is no harm if the program did.
@@ -361,4 +371,17 @@ fn last_facts(libraries: &Libraries) -> Vec<(String, String)> {
         ]
     });
     facts.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::ffi::OsStringExt;
+
+    use super::*;
+
+    #[test]
+    fn arguments_of_any_bytes_are_told() {
+        let args = [b"train".to_vec(), b"\xff\xfe".to_vec()].map(OsString::from_vec);
+        assert_eq!(command_line(args.into_iter()), "train \u{fffd}\u{fffd}");
+    }
 }

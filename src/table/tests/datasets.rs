@@ -108,7 +108,7 @@ fn a_part_ends_by_age_and_a_killed_process_keeps_it() -> TestResult {
     let mut writer = DatasetWriter::create(folder.path(), WriterOptions::default())?;
     writer.launch(&launch(1));
     writer.tick(Instant::now());
-    assert_eq!(names(folder.path())?.len(), 0, "too young");
+    assert_eq!(names(folder.path())?, [".writing"], "too young");
     writer.tick(Instant::now() + Duration::from_secs(61));
     writer.launch(&launch(2));
     writer.tick(Instant::now());
@@ -117,6 +117,19 @@ fn a_part_ends_by_age_and_a_killed_process_keeps_it() -> TestResult {
     let dataset = Dataset::open(folder.path())?;
     assert_eq!(column(&dataset, Table::Launches, "correlation_id")?, ["1"]);
     assert!(!dataset.is_complete());
+    Ok(())
+}
+
+#[test]
+fn two_writers_of_one_folder_do_not_replace_each_others_parts() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("run.cuprof");
+    let mut first = DatasetWriter::create(&path, WriterOptions::default())?;
+    assert_eq!(kind(DatasetWriter::create(&path, WriterOptions::default())), Some(ErrorKind::OutputExists));
+    first.launch(&launch(1));
+    first.close();
+    assert_eq!(Dataset::open(&path)?.rows(Table::Launches), 1);
+    assert!(!names(&path)?.contains(&".writing".to_owned()));
     Ok(())
 }
 
