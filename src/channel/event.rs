@@ -179,8 +179,8 @@ pub(crate) enum Event<'a> {
         time: Nanos,
         name: &'a [u8],
     },
-    /// A pop found no range of its domain that was pushed on its thread in this session, or an end named a
-    /// range that was not started in this session.
+    /// A pop found no range of its domain that was pushed on its thread in the session, or an end named a
+    /// range that was not started in the session.
     Unbalanced { domain: u32, process: bool, time: Nanos },
     /// A name for a number: an NVTX domain, a category of a domain, a thread, or a launched function.
     Name { what: Named, name: &'a [u8] },

@@ -59,7 +59,7 @@ impl ThreadMeta {
     }
 }
 
-/// Events of this session that were lost because a ring was full, a thread was exiting, or an event came while
+/// Events of the session that were lost because a ring was full, a thread was exiting, or an event came while
 /// its thread was inside another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Dropped {
@@ -74,7 +74,7 @@ pub(crate) fn count_dropped(event_is_launch: bool) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
-/// What this session has lost so far.
+/// What the session has lost so far.
 pub(crate) fn dropped() -> Dropped {
     Dropped {
         launches: DROPPED_LAUNCHES.load(Ordering::Relaxed),

@@ -30,7 +30,7 @@ impl Session {
         Self::current() == Some(self)
     }
 
-    /// The mark on this session's records. Sixteen bits do: what they tell apart is a record that a thread was
+    /// The mark on the session's records. Sixteen bits do: what they tell apart is a record that a thread was
     /// writing while its session ended from those of the next.
     #[inline]
     pub fn tag(self) -> u16 {

@@ -30,7 +30,7 @@ impl TestSession {
         Self { session: begin_session(std::thread::current()), _alone: alone }
     }
 
-    /// Ends this session and begins another, while no other test can.
+    /// Ends the session and begins another, while no other test can.
     pub fn again(&mut self) {
         end_session();
         self.session = begin_session(std::thread::current());

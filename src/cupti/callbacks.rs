@@ -53,7 +53,7 @@ pub(crate) fn end_session() {
 }
 
 /// Whether CUPTI has never asked for a buffer in this process: then there is nothing to flush, and flushing a CUPTI
-/// that never came up can hang. (In this session would not do: it may fill a buffer that it got before.)
+/// that never came up can hang. (In the session would not do: it may fill a buffer that it got before.)
 pub(crate) fn seen_nothing() -> bool {
     !BUFFER_REQUESTED.load(Ordering::Relaxed)
 }

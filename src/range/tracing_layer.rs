@@ -91,7 +91,7 @@ where
     }
 }
 
-/// The span's range, if it has one in this session.
+/// The span's range, if it has one in the session.
 fn instance<'a, S: LookupSpan<'a>>(span: &SpanRef<'a, S>, session: Session) -> Option<Instance> {
     let extensions = span.extensions();
     extensions.get::<Instance>().copied().filter(|instance| instance.session == session)

@@ -129,7 +129,7 @@ impl Tracing {
         tracing.subscriber = Some(subscriber);
         tracing.set_attributes(builder);
         cupti.register_buffer_callbacks()?;
-        // What CUPTI still has from before this session goes back to the pool unread. (Before 13.0 Update 1 kernel
+        // What CUPTI still has from before the session goes back to the pool unread. (Before 13.0 Update 1 kernel
         // records stay on between sessions.)
         if !cupti::seen_nothing() {
             tracing.optional("cuptiActivityFlushAll", cupti.flush_all(true));
