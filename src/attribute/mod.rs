@@ -183,10 +183,13 @@ impl Attributor {
         }
     }
 
-    /// Begins a round: since the last call, every thread has been asked for its events once more. `now` is the time
-    /// at which the records that follow were received.
-    pub fn advance(&mut self, now: Nanos) {
-        self.now = now;
+    /// The time at which the records that follow were received. It never goes back, whatever the clock does.
+    pub fn now_is(&mut self, now: Nanos) {
+        self.now = self.now.max(now);
+    }
+
+    /// Begins a round: since the last call, every thread has been asked for its events once more.
+    pub fn advance(&mut self) {
         self.release_quiet_launches();
         self.most_sites = self.most_sites.max(self.sites.len());
         self.most_ranges = self.most_ranges.max(self.ranges.len());

@@ -208,7 +208,7 @@ proptest! {
         let mut sets = Vec::new();
         for expected in &program.records {
             check(&mut attributor, expected)?;
-            attributor.advance(Nanos(0));
+            attributor.advance();
             let (settled, set_rows) = attributor.take_rows();
             rows.extend(settled);
             sets.extend(set_rows);
@@ -243,7 +243,7 @@ proptest! {
             for _ in 0..*fate.get(index).unwrap_or(&1) {
                 let written_before = attributor.counts.range_row_incomplete;
                 check(&mut attributor, expected)?;
-                attributor.advance(Nanos(0));
+                attributor.advance();
                 rows.extend(attributor.take_rows().0);
                 if let Some(range) = expected.range {
                     let late = attributor.counts.range_row_incomplete - written_before;
@@ -352,7 +352,7 @@ fn launches_that_are_only_captured_do_not_pile_up() {
         attributor.begin(begin_of(range), BASE);
         attributor.launch(launch(id, Some(range)));
         attributor.end(range, None, 1);
-        attributor.advance(Nanos(0));
+        attributor.advance();
         attributor.take_rows();
     }
     let (sites, ranges) = attributor.peaks();
@@ -382,14 +382,17 @@ fn the_range_of_a_graph_is_written_when_the_graph_has_been_quiet_for_long() {
     attributor.end(range, None, 1);
     let node = Origin { graph_node: true, ..origin(1) };
     let rounds = |attributor: &mut Attributor, now: i64| {
-        (0..4).for_each(|_| attributor.advance(Nanos(now)));
+        attributor.now_is(Nanos(now));
+        (0..4).for_each(|_| attributor.advance());
         attributor.take_rows().0.len()
     };
+    assert_eq!(rounds(&mut attributor, 3 * QUIET_NS), 0, "no record has come yet");
     attributor.attribute(node, ONE);
-    assert_eq!(rounds(&mut attributor, QUIET_NS / 2), 0);
+    assert_eq!(rounds(&mut attributor, 7 * QUIET_NS / 2), 0);
     attributor.attribute(node, ONE);
-    assert_eq!(rounds(&mut attributor, QUIET_NS), 0, "its latest record came half the time ago");
-    assert_eq!(rounds(&mut attributor, 2 * QUIET_NS), 1);
+    assert_eq!(rounds(&mut attributor, 4 * QUIET_NS), 0, "its latest record came half the time ago");
+    assert_eq!(rounds(&mut attributor, 0), 0, "a clock that is set back");
+    assert_eq!(rounds(&mut attributor, 5 * QUIET_NS), 1);
     let late = attributor.attribute(node, ONE);
     assert_eq!((late.attribution, late.range), (Attribution::Range, Some(range)));
     assert_eq!(attributor.finish(99).2.range_row_incomplete, 1);
@@ -405,7 +408,7 @@ fn a_record_that_comes_after_its_set_was_forgotten_is_counted() {
     attributor.launch(Launch { epoch: opened, ..launch(1, None) });
     attributor.end(range, Some(closed), 10);
     attributor.attribute(origin(1), ONE);
-    (0..5).for_each(|_| attributor.advance(Nanos(0)));
+    (0..5).for_each(|_| attributor.advance());
     assert_eq!(attributor.take_rows().0.len(), 1);
     attributor.attribute(origin(1), ONE);
     assert_eq!(attributor.finish(99).2.range_row_incomplete, 1);
@@ -423,7 +426,7 @@ fn process_ranges_that_nobody_ends_cost_no_more_than_their_number() {
         attributor.begin(Begin { kind: RangeKind::Process, ..begin_of(range) }, epoch);
         attributor.launch(Launch { epoch, ..launch(number, None) });
         attributor.attribute(origin(number), ONE);
-        attributor.advance(Nanos(0));
+        attributor.advance();
         sets += attributor.take_rows().1.len();
     }
     assert!(sets as u64 <= u64::from(STARTED) * TOLD_APART);

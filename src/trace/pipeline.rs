@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use cupti_sys::kind;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 pub(crate) use super::delivered::{Buffer, Meanings, Start};
@@ -275,6 +274,7 @@ impl<S: TableSink> Pipeline<S> {
 
     /// One activity buffer.
     pub fn buffer(&mut self, buffer: &Buffer<'_>, meanings: &impl Meanings) {
+        self.attributor.now_is(buffer.received);
         if !buffer.complete {
             self.losses.add(Cause::BuffersDamaged, 1);
         }
@@ -283,13 +283,18 @@ impl<S: TableSink> Pipeline<S> {
             self.tally.records += 1;
             self.record(record, buffer.received, meanings);
         }
-        self.settle(buffer.received);
+        self.settle();
+    }
+
+    /// Time has passed, although no buffer came.
+    pub fn now_is(&mut self, now: Nanos) {
+        self.attributor.now_is(now);
     }
 
     /// Writes the rows of ranges and marks that can no longer change. Called after each buffer, before which the events
     /// of all threads were taken.
-    pub fn settle(&mut self, now: Nanos) {
-        self.attributor.advance(now);
+    pub fn settle(&mut self) {
+        self.attributor.advance();
         self.advance_marks();
         self.write_settled();
     }
@@ -594,7 +599,3 @@ pub(crate) struct Finished<S> {
 fn stamp(stamp: u64) -> i64 {
     i64::try_from(stamp).unwrap_or(0)
 }
-
-/// The kinds of activity records that a session enables, beside what it was asked for.
-pub(crate) const DEFAULT_KINDS: [u32; 5] =
-    [kind::CONCURRENT_KERNEL, kind::MEMCPY, kind::MEMCPY2, kind::MEMSET, kind::OVERHEAD];

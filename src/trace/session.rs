@@ -8,7 +8,6 @@ use cupti_sys::{LibraryVersion, kind};
 
 use super::builder::Builder;
 use super::flusher::Flusher;
-use super::pipeline::DEFAULT_KINDS;
 use super::worker::LastWords;
 use crate::cupti::{self, CONTEXTS, Cupti, Subscriber, calls};
 use crate::driver::Driver;
@@ -19,6 +18,10 @@ use crate::range::nvtx::{self, env::Injection};
 /// Before this version, switching kernel records off can hang for ever (CUPTI's release notes of 13.0 Update 1), so
 /// the kind stays on; its buffers are then recycled unread.
 const KERNELS_CAN_BE_DISABLED: LibraryVersion = LibraryVersion::from_api(130_001);
+
+/// The kinds of activity records that a session enables, beside what it was asked for.
+const DEFAULT_KINDS: [u32; 5] =
+    [kind::CONCURRENT_KERNEL, kind::MEMCPY, kind::MEMCPY2, kind::MEMSET, kind::OVERHEAD];
 
 /// The libraries of this process.
 #[derive(Clone, Copy)]

@@ -281,7 +281,7 @@ fn a_graph_gives_a_row_for_each_node_and_is_one_launch() {
     let records = nodes(1);
     let (first, rest) = records.split_at(10);
     session.buffer(rest, &names(&[(0x10, "k")]));
-    (0..4).for_each(|_| session.0.settle(Nanos(0)));
+    (0..4).for_each(|_| session.0.settle());
     session.buffer(first, &names(&[(0x10, "k")]));
     let finished = session.finish();
     let rows = &finished.sink;

@@ -81,7 +81,7 @@ impl Worker {
                     // Nothing is logged for these ranges any more; their rows need not wait for further rounds.
                     for _ in 0..3 {
                         self.events_before(Instant::now());
-                        self.pipeline.settle(Nanos::now());
+                        self.pipeline.settle();
                     }
                     self.pipeline.sink().finish_parts();
                     let _nobody_waits = done.send(());
@@ -139,7 +139,8 @@ impl Worker {
             return;
         }
         self.housekeeping_due = now + HOUSEKEEPING;
-        self.pipeline.settle(Nanos::now());
+        self.pipeline.now_is(Nanos::now());
+        self.pipeline.settle();
         self.pipeline.sink().tick(now);
         self.compare_clocks();
         if let Ok(dropped) = self.cupti.take_dropped() {

@@ -206,7 +206,7 @@ impl Parts {
             }
             records = later;
             if now.is_empty() {
-                pipeline.settle(Nanos(0));
+                pipeline.settle();
             } else {
                 self.buffer(&mut pipeline, &now);
             }
@@ -217,7 +217,7 @@ impl Parts {
             self.buffer(&mut pipeline, &records);
             records = rest;
         }
-        (0..choices.pick(4)).for_each(|_| pipeline.settle(Nanos(0)));
+        (0..choices.pick(4)).for_each(|_| pipeline.settle());
         pipeline.finish(self.end)
     }
 }
