@@ -8,6 +8,7 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 pub(crate) use super::delivered::{Buffer, Meanings, Start};
+use super::profile::Tally;
 use super::texts::{args_json, payload_text};
 use crate::attribute::{Attributor, Begin, Launch, Origin, Settled, Totals};
 use crate::channel::{self, Event, Named, RangeKind};
@@ -39,15 +40,6 @@ struct UnnamedMark {
     row: MarkRow,
     domain: u32,
     category: u32,
-}
-
-/// How many records and rows there were.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
-    pub launches: u64,
-    pub transfers: u64,
-    pub ranges: u64,
-    pub records: u64,
 }
 
 /// The state of one session's worker.

@@ -3,11 +3,19 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use super::pipeline::Tally;
 use crate::error::Error;
 use crate::losses::Loss;
 use crate::summary::Summary;
 use crate::table::writer::CloseReport;
+
+/// How many records and rows there were.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub launches: u64,
+    pub transfers: u64,
+    pub ranges: u64,
+    pub records: u64,
+}
 
 /// The result of a session or of a replay.
 #[derive(Debug)]

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use super::collector::{Collector, Run};
 use super::output::{Closed, Output};
-use super::pipeline::{Buffer, Meanings, Pipeline, Tally};
+use super::pipeline::{Buffer, Meanings, Pipeline};
+use super::profile::Tally;
 use crate::buffer::{Filled, Pool};
 use crate::capture::{CallName, Frame, Strings, Writer};
 use crate::channel;
