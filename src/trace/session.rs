@@ -57,7 +57,9 @@ impl Libraries {
         let Some(loaded) = LOADED.get() else {
             return Err(Error::new(ErrorKind::CuptiNotFound, "CUPTI was not loaded"));
         };
-        if let Some(path) = path.filter(|path| !loaded.path().starts_with(path)) {
+        // One library can be named in several ways.
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        if let Some(path) = path.filter(|path| !real(loaded.path()).starts_with(real(path))) {
             let what = format!("{} was asked for, but {} is loaded", path.display(), loaded.path().display());
             return Err(
                 Error::new(ErrorKind::Config, what).with_hint("choose the library in the first session")

@@ -7,7 +7,7 @@ use cuprof::{Dataset, ErrorKind, Profile, Profiler, Table};
 
 use crate::Outcome;
 use crate::library::{StandIn, Work};
-use crate::process::{Process, fork_and_run};
+use crate::process::{Process, fork_and_run, given};
 
 /// The count of a loss.
 pub fn lost(profile: &Profile, cause: &str) -> u64 {
@@ -307,6 +307,23 @@ fn a_panic_in_the_program_while_ranges_are_open_closes_them() -> Outcome {
         assert!(panicked.is_err());
         let profile = profiler.finish()?;
         assert_eq!((profile.ranges(), lost(&profile, "ranges_open_at_finish")), (2, 0));
+        Ok(())
+    })
+}
+
+#[test]
+fn a_later_session_may_name_the_same_library_in_another_way() -> Outcome {
+    Process::of(a_later_session_may_name_the_same_library_in_another_way).run(|| {
+        Profiler::builder().start()?.finish()?;
+        let library = given("CUPROF_CUPTI_PATH");
+        let folder = tempfile::tempdir()?;
+        let link = folder.path().join("link.so.13");
+        std::os::unix::fs::symlink(&library, &link)?;
+        Profiler::builder().cupti_path(&link).start()?.finish()?;
+        let Err(error) = Profiler::builder().cupti_path(folder.path()).start() else {
+            return Err("another library was taken for the loaded one".into());
+        };
+        assert_eq!(error.kind, ErrorKind::Config);
         Ok(())
     })
 }
