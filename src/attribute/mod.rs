@@ -24,7 +24,7 @@ use crate::units::{CorrelationId, Nanos, ProcessEpoch, RangeId, SymbolId, Thread
 
 /// Rounds for which a row is kept back after nothing is awaited for it. Threads are asked for their events one after
 /// the other, so what one thread logged can come a round after what another logged later.
-const SETTLING_ROUNDS: u64 = 2;
+pub(crate) const SETTLING_ROUNDS: u64 = 2;
 
 /// For how long no record of a graph's launch comes before none is awaited any more.
 const QUIET_NS: i64 = 10_000_000_000;

@@ -18,7 +18,7 @@ use crate::names::{KernelNames, StringPool};
 use crate::record::{self, Common, Decoder, Record};
 use crate::table::rows::{
     ApiRow, Attribution, DeviceWork, EnvRow, InvalidReason, KernelName, LaunchRow, MarkRow, MemoryRow,
-    OverheadRow, RangeRow, SynchronizationRow, TransferRow,
+    OverheadRow, RangeRow, RangeSetRow, SynchronizationRow, TransferRow,
 };
 use crate::table::writer::TableSink;
 use crate::units::{Nanos, SymbolId, ThreadId};
@@ -511,13 +511,14 @@ impl<S: TableSink> Pipeline<S> {
 
     fn write_settled(&mut self) {
         let (ranges, sets) = self.attributor.take_rows();
-        self.write_ranges(ranges);
+        self.write_ranges(ranges, sets);
+    }
+
+    /// The sets that became known, and the ranges that can no longer change.
+    fn write_ranges(&mut self, ranges: Vec<Settled>, sets: Vec<RangeSetRow>) {
         for set in sets {
             self.sink.range_set(&set);
         }
-    }
-
-    fn write_ranges(&mut self, ranges: Vec<Settled>) {
         for Settled { begin, path, end_ns, closed, totals } in ranges {
             self.tally.ranges += 1;
             if !closed {
@@ -563,10 +564,7 @@ impl<S: TableSink> Pipeline<S> {
             self.advance_marks();
         }
         let (ranges, sets, counts) = self.attributor.finish(end.0);
-        self.write_ranges(ranges);
-        for set in sets {
-            self.sink.range_set(&set);
-        }
+        self.write_ranges(ranges, sets);
         self.losses.add(Cause::RangeRowIncomplete, counts.range_row_incomplete);
         self.losses.add(Cause::RangeBeginLost, counts.range_begin_lost);
         self.losses.add(Cause::ProcessRangeEventLost, counts.process_range_event_lost);

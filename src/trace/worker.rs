@@ -7,6 +7,7 @@ use super::collector::{Collector, Run};
 use super::output::{Closed, Output};
 use super::pipeline::{Buffer, Meanings, Pipeline};
 use super::profile::Tally;
+use crate::attribute::SETTLING_ROUNDS;
 use crate::buffer::{Filled, Pool};
 use crate::capture::{CallName, Frame, Strings, Writer};
 use crate::channel;
@@ -80,7 +81,7 @@ impl Worker {
                 Ok(Control::Flush(done)) => {
                     while self.round() {}
                     // Nothing is logged for these ranges any more; their rows need not wait for further rounds.
-                    for _ in 0..3 {
+                    for _ in 0..=SETTLING_ROUNDS {
                         self.events_before(Instant::now());
                         self.pipeline.settle();
                     }
