@@ -1,4 +1,4 @@
-//! A process for each test, with the stand-ins on its library path.
+//! A process for each test, with the simulated libraries on its library path.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use crate::Outcome;
-use crate::library::StandIn;
+use crate::library::Simulated;
 
 /// Set in the process of a test: the test's name.
 const INSIDE: &str = "CUPROF_TEST_INSIDE";
@@ -57,12 +57,12 @@ impl Process {
     /// As this CUPTI, under a driver of the same CUDA major version.
     pub fn version(self, version: &str) -> Self {
         let driver = if version.starts_with("12") { "12090" } else { "13000" };
-        self.with("STANDIN_VERSION", version).with("STANDIN_CUDA_VERSION", driver)
+        self.with("SIM_VERSION", version).with("SIM_CUDA_VERSION", driver)
     }
 
     /// With calls of CUPTI failing: `name:first argument or *:code`, separated by commas.
     pub fn failing(self, script: &str) -> Self {
-        self.with("STANDIN_FAIL", script)
+        self.with("SIM_FAIL", script)
     }
 
     /// With shell commands run before, for limits that a process cannot set for itself without unsafe code.
@@ -75,7 +75,7 @@ impl Process {
         match std::env::var_os(INSIDE) {
             Some(test) if test == self.test => {
                 inside()?;
-                if let Some(cupti) = StandIn::if_loaded() {
+                if let Some(cupti) = Simulated::if_loaded() {
                     assert_eq!(cupti.violations(), 0, "CUPTI's rules were violated");
                 }
                 Ok(())
@@ -133,16 +133,22 @@ fn read(pipe: Option<impl Read + Send + 'static>) -> mpsc::Receiver<String> {
     wait
 }
 
-/// The folder with the stand-ins, built at the first call: `libcuda.so.1`, and `libcupti.so.13` and `.12`.
+/// The simulated libraries: the source of each in `libraries/`, and the names under which it is found.
+const LIBRARIES: [(&str, &[&str]); 2] =
+    [("cuda", &["libcuda.so.1"]), ("cupti", &["libcupti.so.13", "libcupti.so.12"])];
+
+/// The folder with the simulated libraries, built at the first call.
 pub fn libraries() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("stand_in");
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("simulated");
         if std::env::var_os(INSIDE).is_none() {
             std::fs::create_dir_all(&folder).unwrap();
             std::thread::scope(|scope| {
-                scope.spawn(|| build(&folder, "cuda", &["libcuda.so.1"]));
-                build(&folder, "cupti", &["libcupti.so.13", "libcupti.so.12"]);
+                for (source, names) in LIBRARIES {
+                    let folder = &folder;
+                    scope.spawn(move || build(folder, source, names));
+                }
             });
         }
         folder
@@ -152,14 +158,14 @@ pub fn libraries() -> &'static Path {
 /// Compiles one of them, in a folder of its own: other runs of this program may do the same meanwhile. Files appear
 /// whole or not at all.
 fn build(folder: &Path, source: &str, names: &[&str]) {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/stand_in/libraries/{source}.rs"));
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/simulated/libraries/{source}.rs"));
     let workshop = tempfile::tempdir_in(folder).unwrap();
     let built = workshop.path().join("built");
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let options = [
         "--edition=2024",
         "--crate-type=cdylib",
-        "--crate-name=stand_in",
+        "--crate-name=simulated",
         "-Copt-level=1",
         "-Cpanic=abort",
         "-o",

@@ -1,4 +1,4 @@
-//! The stand-in for CUPTI from the side of a test: the program that uses CUDA.
+//! The simulated CUPTI from the side of a test: the program that uses CUDA.
 #![expect(unsafe_code, reason = "calls the functions of a library that was opened at run time")]
 
 use std::ffi::{CStr, c_char};
@@ -20,7 +20,7 @@ pub mod kind {
     pub const MEMORY2: u32 = 49;
 }
 
-/// The mangled name of the kernels that [`StandIn::launch`] launches.
+/// The mangled name of the kernels that [`Simulated::launch`] launches.
 pub const KERNEL: &CStr = c"_Z5saxpyPfS_fi";
 
 impl Work {
@@ -52,19 +52,19 @@ impl Work {
     }
 }
 
-/// The loaded stand-in.
+/// The loaded library.
 #[derive(Clone, Copy)]
-pub struct StandIn {
+pub struct Simulated {
     library: &'static Library,
 }
 
 macro_rules! functions {
     ($($(#[$doc:meta])* $name:ident = $symbol:literal($($arg:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
-        impl StandIn {$(
+        impl Simulated {$(
             $(#[$doc])*
             pub fn $name(self $(, $arg: $type)*) $(-> $result)? {
                 type Function = unsafe extern "C" fn($($type),*) $(-> $result)?;
-                // SAFETY: the stand-in declares the function with this signature.
+                // SAFETY: the simulation declares the function with this signature.
                 let function = unsafe { self.library.get::<Function>($symbol) }.unwrap();
                 // SAFETY: as above; pointers, if any, are to live values, since this is only called below and in tests
                 // with constants.
@@ -76,52 +76,52 @@ macro_rules! functions {
 
 functions! {
     /// Launches kernels on this thread. Returns the last correlation id.
-    launch = b"standin_launch"(count: u32) -> u32;
-    do_work = b"standin_work"(work: *const Work) -> u32;
+    launch = b"sim_launch"(count: u32) -> u32;
+    do_work = b"sim_work"(work: *const Work) -> u32;
     /// Takes buffers and keeps them until the next flush. Returns how many there were.
-    hoard = b"standin_hoard"(count: u32) -> u32;
+    hoard = b"sim_hoard"(count: u32) -> u32;
     /// Drops records.
-    drop_records = b"standin_drop"(count: usize);
+    drop_records = b"sim_drop"(count: usize);
     /// Leaves bytes off the end of the next buffer.
-    cut = b"standin_cut"(bytes: usize);
+    cut = b"sim_cut"(bytes: usize);
     /// Reports a fatal error.
-    fatal = b"standin_fatal"();
+    fatal = b"sim_fatal"();
     /// The call with this number from here on fails.
-    fail_in = b"standin_fail_in"(calls: u32, code: u32);
+    fail_in = b"sim_fail_in"(calls: u32, code: u32);
     /// Calls that are left until then; 0: it has failed.
-    fail_left = b"standin_fail_left"() -> u32;
-    hang_locked_in = b"standin_hang_locked"(name: *const c_char);
-    calls_to = b"standin_calls"(name: *const c_char) -> u64;
-    await_call_to = b"standin_await_call"(name: *const c_char, count: u64);
+    fail_left = b"sim_fail_left"() -> u32;
+    hang_locked_in = b"sim_hang_locked"(name: *const c_char);
+    calls_to = b"sim_calls"(name: *const c_char) -> u64;
+    await_call_to = b"sim_await_call"(name: *const c_char, count: u64);
     /// Calls to any function.
-    all_calls = b"standin_all_calls"() -> u64;
+    all_calls = b"sim_all_calls"() -> u64;
     /// Waits until full buffers have been delivered.
-    await_delivery = b"standin_await_delivery"();
+    await_delivery = b"sim_await_delivery"();
     /// Subscriptions, callbacks and kinds that are on.
-    left_on = b"standin_left_on"() -> u32;
+    left_on = b"sim_left_on"() -> u32;
     /// Buffers that it has.
-    buffers_held = b"standin_buffers_held"() -> u32;
+    buffers_held = b"sim_buffers_held"() -> u32;
     /// How often the crate did what CUPTI forbids.
-    violations = b"standin_violations"() -> u32;
+    violations = b"sim_violations"() -> u32;
 }
 
-impl StandIn {
+impl Simulated {
     /// The library that this process's sessions use, or will use.
     pub fn get() -> Self {
         let path = std::env::var_os("CUPROF_CUPTI_PATH").unwrap();
-        // SAFETY: it is the stand-in, which does nothing when it is loaded. Leaked: it is never closed.
+        // SAFETY: it is the simulation, which does nothing when it is loaded. Leaked: it is never closed.
         let library = unsafe { Library::new(path) }.unwrap();
         Self { library: Box::leak(Box::new(library)) }
     }
 
-    /// The same, if a session has loaded it, and it is the stand-in.
+    /// The same, if a session has loaded it, and it is the simulation.
     pub fn if_loaded() -> Option<Self> {
         let path = std::env::var_os("CUPROF_CUPTI_PATH")?;
         let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
-        let stand_in = maps.contains(path.to_str()?).then(Self::get)?;
+        let simulated = maps.contains(path.to_str()?).then(Self::get)?;
         // SAFETY: only whether the symbol exists is asked.
-        let is_one = unsafe { stand_in.library.get::<unsafe extern "C" fn()>(b"standin_violations") }.is_ok();
-        is_one.then_some(stand_in)
+        let is_one = unsafe { simulated.library.get::<unsafe extern "C" fn()>(b"sim_violations") }.is_ok();
+        is_one.then_some(simulated)
     }
 
     /// Does this work on this thread. Returns the last correlation id.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use cuprof::{Dataset, ErrorKind, Profile, Profiler, Table};
 
 use crate::Outcome;
-use crate::library::{StandIn, Work};
+use crate::library::{Simulated, Work};
 use crate::process::{Process, fork_and_run, given};
 
 /// The count of a loss.
@@ -20,7 +20,7 @@ const SOON: Duration = Duration::from_millis(300);
 #[test]
 fn a_disabled_profiler_does_nothing_and_succeeds() -> Outcome {
     Process::of(a_disabled_profiler_does_nothing_and_succeeds).failing("cuptiSubscribe:*:39").run(|| {
-        let cupti = StandIn::get();
+        let cupti = Simulated::get();
         let profiler = Profiler::disabled();
         assert!(!profiler.is_enabled());
         {
@@ -41,7 +41,7 @@ fn a_disabled_profiler_does_nothing_and_succeeds() -> Outcome {
 fn a_process_without_gpu_work_is_never_flushed() -> Outcome {
     // A CUPTI that never came up can hang when asked to.
     let process = Process::of(a_process_without_gpu_work_is_never_flushed);
-    process.with("STANDIN_HANG", "cuptiActivityFlushAll").run(|| {
+    process.with("SIM_HANG", "cuptiActivityFlushAll").run(|| {
         let folder = tempfile::tempdir()?;
         let output = folder.path().join("run.cuprof");
         let profiler = Profiler::builder().output(&output).start()?;
@@ -52,7 +52,7 @@ fn a_process_without_gpu_work_is_never_flushed() -> Outcome {
         let profile = profiler.finish()?;
         assert_eq!((profile.launches(), profile.ranges()), (0, 1));
         assert!(profile.losses().is_empty(), "{:?}", profile.losses());
-        let cupti = StandIn::get();
+        let cupti = Simulated::get();
         assert_eq!(cupti.calls(c"cuptiActivityFlushAll"), 0);
         assert_eq!(cupti.left_on(), 0);
         let dataset = Dataset::open(&output)?;
@@ -65,11 +65,11 @@ fn a_process_without_gpu_work_is_never_flushed() -> Outcome {
 #[test]
 fn a_flush_that_never_returns_is_left_alone_and_told() -> Outcome {
     let process = Process::of(a_flush_that_never_returns_is_left_alone_and_told);
-    process.with("STANDIN_HANG", "cuptiActivityFlushAll").run(|| {
+    process.with("SIM_HANG", "cuptiActivityFlushAll").run(|| {
         let folder = tempfile::tempdir()?;
         let output = folder.path().join("run.cuprof");
         let profiler = Profiler::builder().output(&output).finish_timeout(SOON).start()?;
-        let cupti = StandIn::get();
+        let cupti = Simulated::get();
         cupti.launch(10_000);
         cupti.await_delivery();
         let error = profiler.flush().err().ok_or("the flush came back")?;
@@ -99,7 +99,7 @@ fn a_flush_that_hangs_with_cuptis_lock_does_not_take_the_profile_along() -> Outc
         let folder = tempfile::tempdir()?;
         let output = folder.path().join("run.cuprof");
         let profiler = Profiler::builder().output(&output).finish_timeout(SOON).start()?;
-        let cupti = StandIn::get();
+        let cupti = Simulated::get();
         cupti.launch(10);
         cupti.hang_locked(c"cuptiActivityFlushAll");
         let Err(failed) = profiler.finish() else { panic!("the flush came back") };
@@ -114,7 +114,7 @@ fn a_flush_that_hangs_with_cuptis_lock_does_not_take_the_profile_along() -> Outc
 fn a_worker_that_hangs_in_cupti_too_is_left_alone() -> Outcome {
     Process::of(a_worker_that_hangs_in_cupti_too_is_left_alone).run(|| {
         let profiler = Profiler::builder().finish_timeout(SOON).start()?;
-        let cupti = StandIn::get();
+        let cupti = Simulated::get();
         cupti.hang_locked(c"cuptiGetTimestamp");
         let calls = cupti.calls(c"cuptiGetTimestamp");
         cupti.await_call(c"cuptiGetTimestamp", calls + 1); // the worker's, every second
@@ -129,9 +129,9 @@ fn a_worker_that_hangs_in_cupti_too_is_left_alone() -> Outcome {
 #[test]
 fn a_kernel_that_never_ends_does_not_keep_the_session_from_ending() -> Outcome {
     let process = Process::of(a_kernel_that_never_ends_does_not_keep_the_session_from_ending);
-    process.with("STANDIN_CUDA_HANG", "cuCtxSynchronize").run(|| {
+    process.with("SIM_CUDA_HANG", "cuCtxSynchronize").run(|| {
         let profiler = Profiler::builder().finish_timeout(SOON).start()?;
-        StandIn::get().launch(3);
+        Simulated::get().launch(3);
         let Err(failed) = profiler.finish() else { panic!("the GPU came back") };
         assert_eq!(failed.error.kind, ErrorKind::Timeout);
         assert_eq!(lost(&failed.profile, "flush_timeouts"), 1);
@@ -143,11 +143,11 @@ fn a_kernel_that_never_ends_does_not_keep_the_session_from_ending() -> Outcome {
 fn failing_calls_at_the_end_are_counted_and_told_in_the_dataset() -> Outcome {
     let process = Process::of(failing_calls_at_the_end_are_counted_and_told_in_the_dataset);
     let process = process.failing("cuptiActivityFlushAll:0:999,cuptiActivityDisable:1:999");
-    process.with("STANDIN_CUDA_FAIL", "cuCtxSynchronize:719,cuInit:999").run(|| {
+    process.with("SIM_CUDA_FAIL", "cuCtxSynchronize:719,cuInit:999").run(|| {
         let folder = tempfile::tempdir()?;
         let output = folder.path().join("run.cuprof");
         let profiler = Profiler::builder().output(&output).start()?;
-        let cupti = StandIn::get();
+        let cupti = Simulated::get();
         cupti.launch(10);
         let profile = profiler.finish()?;
         assert_eq!(profile.launches(), 10, "the forced flush has delivered them");
@@ -167,7 +167,7 @@ fn a_session_that_is_dropped_has_complete_files() -> Outcome {
         let folder = tempfile::tempdir()?;
         let output = folder.path().join("run.cuprof");
         let profiler = Profiler::builder().output(&output).start()?;
-        let cupti = StandIn::get();
+        let cupti = Simulated::get();
         cupti.launch(10);
         drop(profiler);
         assert_eq!((cupti.left_on(), cupti.buffers_held()), (0, 0));
@@ -183,7 +183,7 @@ fn a_session_that_is_dropped_by_a_panic_has_complete_files() -> Outcome {
     Process::of(a_session_that_is_dropped_by_a_panic_has_complete_files).run(|| {
         let folder = tempfile::tempdir()?;
         let output = folder.path().join("run.cuprof");
-        let cupti = StandIn::get();
+        let cupti = Simulated::get();
         let unwound = catch_unwind(AssertUnwindSafe(|| {
             let _profiler = Profiler::builder().output(&output).start().unwrap();
             let _range = cuprof::range!("doomed");
@@ -207,7 +207,7 @@ fn a_forked_child_can_neither_finish_nor_disturb_its_parents_session() -> Outcom
         let folder = tempfile::tempdir()?;
         let output = folder.path().join("run.cuprof");
         let mut profiler = Some(Profiler::builder().output(&output).start()?);
-        let cupti = StandIn::get();
+        let cupti = Simulated::get();
         cupti.launch(5);
         let calls = cupti.all_calls();
         let succeeded = fork_and_run(|| {
@@ -243,7 +243,7 @@ fn footprint() -> Result<(usize, usize), Box<dyn std::error::Error>> {
 #[test]
 fn a_thousand_sessions_in_a_row_do_not_grow() -> Outcome {
     Process::of(a_thousand_sessions_in_a_row_do_not_grow).version("13.5").run(|| {
-        let cupti = StandIn::get();
+        let cupti = Simulated::get();
         let session = || -> Outcome {
             let profiler = Profiler::builder().start()?;
             {
@@ -278,7 +278,7 @@ fn work_between_two_sessions_is_in_neither_and_hides_nothing_of_the_second() -> 
     let process =
         Process::of(work_between_two_sessions_is_in_neither_and_hides_nothing_of_the_second).version("12.9");
     process.run(|| {
-        let cupti = StandIn::get();
+        let cupti = Simulated::get();
         let profiler = Profiler::builder().start()?;
         cupti.launch(1);
         assert_eq!(profiler.finish()?.launches(), 1);

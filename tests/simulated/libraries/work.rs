@@ -1,4 +1,4 @@
-/// What a test has the stand-in do, as the program's CUDA calls would. Shared by the library and the tests.
+/// What a test has the simulation do, as the program's CUDA calls would. Shared by the library and the tests.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Work {
@@ -16,7 +16,7 @@ pub struct Work {
     /// Not 0: `start` and `end` are written as they are. Otherwise work starts now and takes as many nanoseconds as
     /// its correlation id says.
     pub stamped: u32,
-    /// Bytes that a record of a kind that the stand-in does not know takes.
+    /// Bytes that a record of a kind that the simulation does not know takes.
     pub size: u32,
     pub start: u64,
     pub end: u64,

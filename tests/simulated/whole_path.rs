@@ -7,7 +7,7 @@ use cuprof::{Dataset, Profiler, Replay, Table};
 
 use crate::Outcome;
 use crate::frame::Frame;
-use crate::library::{StandIn, Work, kind};
+use crate::library::{Simulated, Work, kind};
 use crate::process::{Process, given, is_inside};
 
 /// Launches by range path.
@@ -32,7 +32,7 @@ fn launches_of_sixteen_threads_are_rows_under_the_ranges_of_their_threads() -> O
         let folder = tempfile::tempdir()?;
         let (output, recording) = (folder.path().join("run.cuprof"), folder.path().join("run.cuprofrec"));
         let profiler = Profiler::builder().output(&output).record(&recording).start()?;
-        let cupti = StandIn::get();
+        let cupti = Simulated::get();
         let barrier = Barrier::new(THREADS);
         std::thread::scope(|scope| {
             for thread in 0..THREADS {
@@ -117,7 +117,7 @@ fn more_records_than_many_buffers_hold_all_arrive() -> Outcome {
         let folder = tempfile::tempdir()?;
         let output = folder.path().join("run.cuprof");
         let profiler = Profiler::builder().output(&output).max_rows_per_part(25_000).start()?;
-        let cupti = StandIn::get();
+        let cupti = Simulated::get();
         for _ in 0..30 {
             cuprof::in_range("batch", || cupti.launch(2_000));
             profiler.flush()?; // so that no ring overflows, however slow the worker is
@@ -136,7 +136,7 @@ fn what_was_flushed_can_be_read_while_the_session_runs() -> Outcome {
         let folder = tempfile::tempdir()?;
         let output = folder.path().join("run.cuprof");
         let profiler = Profiler::builder().output(&output).start()?;
-        let cupti = StandIn::get();
+        let cupti = Simulated::get();
         for round in 1..=3 {
             cupti.launch(100);
             profiler.flush()?;
@@ -156,7 +156,7 @@ fn the_nodes_of_a_graph_are_rows_of_its_one_launch() -> Outcome {
         let folder = tempfile::tempdir()?;
         let output = folder.path().join("run.cuprof");
         let profiler = Profiler::builder().output(&output).start()?;
-        let cupti = StandIn::get();
+        let cupti = Simulated::get();
         let graph = Work { cbid: 514, graph: 9, records: 50, calls: 4, ..Work::KERNEL }; // cuGraphLaunch
         cuprof::in_range("graph", || cupti.work(graph));
         // A correlation id of a call that launches no graph: a fault of CUPTI before 13.1 Update 1.
@@ -185,7 +185,7 @@ fn tables_that_were_asked_for_have_their_rows_and_the_threads_of_the_kernel() ->
         let output = folder.path().join("run.cuprof");
         let builder = Profiler::builder().api_calls().synchronizations().memory_operations();
         let profiler = builder.output(&output).start()?;
-        let cupti = StandIn::get();
+        let cupti = Simulated::get();
         for kind in [kind::OVERHEAD, kind::SYNCHRONIZATION, kind::MEMORY2, kind::MEMCPY2] {
             cupti.work(Work { kind, cbid: 307, ..Work::KERNEL });
         }
@@ -239,7 +239,7 @@ fn every_version_of_cupti_gives_the_same_rows() -> Outcome {
         let process = Process::of(every_version_of_cupti_gives_the_same_rows).version(version);
         process.with("OUTPUT", &output).run(|| {
             let profiler = Profiler::builder().output(given("OUTPUT")).start()?;
-            let cupti = StandIn::get();
+            let cupti = Simulated::get();
             {
                 let _outer = cuprof::range!("outer");
                 cupti.launch(50);

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use cuprof::{Dataset, ErrorKind, Profiler, Table};
 
 use crate::Outcome;
-use crate::library::StandIn;
+use crate::library::Simulated;
 use crate::process::{Process, given, skip};
 
 #[test]
@@ -24,7 +24,7 @@ fn an_output_without_permission_is_an_error_before_anything_starts() -> Outcome 
             let Err(error) = builder.start() else { panic!("a session was started") };
             assert_eq!(error.kind, ErrorKind::Io, "{error}");
             assert!(error.to_string().contains("run.cuprof"), "the path is named: {error}");
-            assert_eq!(StandIn::get().left_on(), 0);
+            assert_eq!(Simulated::get().left_on(), 0);
         }
         // Nothing keeps the next session from starting.
         Profiler::builder().start()?.finish()?;
@@ -39,7 +39,7 @@ fn an_existing_dataset_is_refused_unless_overwriting_was_asked_for() -> Outcome 
         let output = folder.path().join("run.cuprof");
         let session = |launches, overwrite| -> cuprof::Result<()> {
             let profiler = Profiler::builder().output(&output).overwrite(overwrite).start()?;
-            StandIn::get().launch(launches);
+            Simulated::get().launch(launches);
             profiler.finish()?;
             Ok(())
         };
@@ -107,7 +107,7 @@ fn an_existing_recording_is_refused_and_leaves_no_dataset() -> Outcome {
 fn assert_a_full_disk_is_told(folder: &std::path::Path) -> Outcome {
     let output = folder.join("run.cuprof");
     let profiler = Profiler::builder().output(&output).max_rows_per_part(1000).start()?;
-    let cupti = StandIn::get();
+    let cupti = Simulated::get();
     for _ in 0..40 {
         cupti.launch(1000);
         // Names that do not compress, so that `ranges` is what fills the disk.
@@ -162,7 +162,7 @@ fn a_limit_on_file_sizes_is_an_error_and_not_the_end() -> Outcome {
         let folder = tempfile::tempdir()?;
         let output = folder.path().join("run.cuprof");
         let profiler = Profiler::builder().output(&output).start()?;
-        StandIn::get().launch(20_000);
+        Simulated::get().launch(20_000);
         let Err(failed) = profiler.finish() else { panic!("finish did not notice") };
         assert_eq!(failed.error.kind, ErrorKind::Io, "{}", failed.error);
         assert_eq!(failed.profile.launches(), 20_000);
@@ -180,7 +180,7 @@ fn a_recording_onto_a_full_disk_is_an_error_and_the_dataset_is_whole() -> Outcom
         let output = folder.path().join("run.cuprof");
         let builder = Profiler::builder().output(&output).record("/dev/full").overwrite(true);
         let profiler = builder.start()?;
-        StandIn::get().launch(20_000);
+        Simulated::get().launch(20_000);
         let Err(failed) = profiler.finish() else { panic!("finish did not notice") };
         assert_eq!(failed.error.kind, ErrorKind::Io, "{}", failed.error);
         assert!(failed.to_string().contains("/dev/full"), "{failed}");

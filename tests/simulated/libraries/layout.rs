@@ -1,9 +1,10 @@
-//! Which CUPTI the stand-in is, and how that one lays out its records.
+//! Which CUPTI the simulation is, and how that one lays out its records.
 
 use std::sync::LazyLock;
 
+use crate::entry::variable;
+use crate::state::kernel_thread_id;
 use crate::work::Work;
-use crate::{kernel_thread_id, variable};
 
 pub const MEMCPY: u32 = 1;
 pub const MEMSET: u32 = 2;
@@ -48,8 +49,8 @@ const PROFILES: [Profile; 5] = [
 ];
 
 pub static PROFILE: LazyLock<&Profile> = LazyLock::new(|| {
-    let wanted = variable("STANDIN_VERSION").unwrap_or_else(|| "13.0".into());
-    PROFILES.iter().find(|profile| profile.name == wanted).expect("STANDIN_VERSION names a profile")
+    let wanted = variable("SIM_VERSION").unwrap_or_else(|| "13.0".into());
+    PROFILES.iter().find(|profile| profile.name == wanted).expect("SIM_VERSION names a profile")
 });
 
 impl Profile {

@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use cuprof::{Dataset, Error, ErrorKind, Profiler, Table};
 
 use crate::Outcome;
-use crate::library::{StandIn, Work};
+use crate::library::{Simulated, Work};
 use crate::process::{Process, libraries, skip};
 
 /// The error with which a session cannot be started.
@@ -53,7 +53,7 @@ fn a_driver_that_is_no_library_is_no_driver() -> Outcome {
 #[test]
 fn the_toolkits_stub_of_the_driver_is_recognised() -> Outcome {
     let process = Process::of(the_toolkits_stub_of_the_driver_is_recognised);
-    process.with("STANDIN_CUDA_FAIL", "cuDriverGetVersion:34").run(|| {
+    process.with("SIM_CUDA_FAIL", "cuDriverGetVersion:34").run(|| {
         let error = refused()?;
         assert_eq!((error.kind, error.code), (ErrorKind::NoDriver, Some(34)));
         assert_says(&error, &["cuDriverGetVersion", "34", "stub", "LD_LIBRARY_PATH"]);
@@ -118,7 +118,7 @@ fn a_foreign_library_named_libcupti_is_refused_by_name() -> Outcome {
 #[test]
 fn a_cupti_that_is_too_old_is_named_with_its_version() -> Outcome {
     let process = Process::of(a_cupti_that_is_too_old_is_named_with_its_version);
-    process.with("STANDIN_API", "17").run(|| {
+    process.with("SIM_API", "17").run(|| {
         let error = refused()?;
         assert_eq!(error.kind, ErrorKind::CuptiTooOld);
         assert_says(&error, &["libcupti.so.13", "API 17", "install CUPTI 12.0 or newer"]);
@@ -146,7 +146,7 @@ fn a_cupti_newer_than_everything_known_is_read_by_the_known_part_of_its_records(
     process.version("13.99").run(|| {
         let folder = tempfile::tempdir()?;
         let profiler = Profiler::builder().output(folder.path().join("run.cuprof")).start()?;
-        let cupti = StandIn::get();
+        let cupti = Simulated::get();
         cupti.launch(10);
         cupti.work(Work { calls: 5, ..Work::COPY });
         cupti.work(Work { calls: 3, ..Work::FILL });
@@ -166,9 +166,9 @@ fn a_cupti_newer_than_everything_known_is_read_by_the_known_part_of_its_records(
 #[test]
 fn records_that_are_shorter_than_their_librarys_version_says_do_not_harm() -> Outcome {
     let process = Process::of(records_that_are_shorter_than_their_librarys_version_says_do_not_harm);
-    process.version("13.0").with("STANDIN_API", "130500").run(|| {
+    process.version("13.0").with("SIM_API", "130500").run(|| {
         let profiler = Profiler::builder().start()?;
-        StandIn::get().launch(10);
+        Simulated::get().launch(10);
         let profile = profiler.finish()?;
         let truncated = profile.losses().iter().find(|loss| loss.cause == "records_truncated");
         assert_eq!(truncated.map(|loss| loss.count), Some(1), "the last one ends with its buffer");

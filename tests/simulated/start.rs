@@ -3,13 +3,13 @@
 use cuprof::{Dataset, ErrorKind, Profile, Profiler, Table};
 
 use crate::Outcome;
-use crate::library::StandIn;
+use crate::library::Simulated;
 use crate::process::{Process, is_inside};
 
 /// A session of some launches, which loses nothing.
 fn session_of(launches: u32) -> Result<Profile, Box<dyn std::error::Error>> {
     let profiler = Profiler::builder().start()?;
-    StandIn::get().launch(launches);
+    Simulated::get().launch(launches);
     let profile = profiler.finish()?;
     assert_eq!(profile.launches(), launches.into());
     assert!(profile.losses().is_empty(), "{:?}", profile.losses());
@@ -20,7 +20,7 @@ fn session_of(launches: u32) -> Result<Profile, Box<dyn std::error::Error>> {
 fn another_profiler_is_busy(code: i32) -> Outcome {
     let folder = tempfile::tempdir()?;
     let output = folder.path().join("run.cuprof");
-    let cupti = StandIn::get();
+    let cupti = Simulated::get();
     let Err(error) = Profiler::builder().output(&output).record(folder.path().join("run.cuprofrec")).start()
     else {
         panic!("a session was started");
@@ -64,7 +64,7 @@ fn a_refused_start_leaves_a_dataset_that_it_may_overwrite() -> Outcome {
         let output = folder.path().join("run.cuprof");
         let builder = Profiler::builder().output(&output).overwrite(true);
         let profiler = builder.clone().start()?;
-        let cupti = StandIn::get();
+        let cupti = Simulated::get();
         cupti.launch(5);
         profiler.finish()?;
         cupti.fail_in(2, 39); // after cuptiGetVersion
@@ -93,7 +93,7 @@ fn a_missing_permission_to_trace_kernels_undoes_the_subscription() -> Outcome {
     process.failing("cuptiActivityEnable:10:35").run(|| {
         let Err(error) = Profiler::builder().start() else { panic!("a session was started") };
         assert_eq!((error.kind, error.call), (ErrorKind::PermissionDenied, Some("cuptiActivityEnable")));
-        assert_eq!(StandIn::get().left_on(), 0);
+        assert_eq!(Simulated::get().left_on(), 0);
         Ok(())
     })
 }
@@ -102,7 +102,7 @@ fn a_missing_permission_to_trace_kernels_undoes_the_subscription() -> Outcome {
 fn a_failing_call_of_the_start_is_undone_or_done_without_whichever_it_is() -> Outcome {
     let process = Process::of(a_failing_call_of_the_start_is_undone_or_done_without_whichever_it_is);
     process.version("13.5").run(|| {
-        let cupti = StandIn::get();
+        let cupti = Simulated::get();
         let folder = tempfile::tempdir()?;
         let (mut failed, mut without) = (0, 0);
         for call in 1.. {
@@ -170,7 +170,7 @@ fn a_refused_setting_is_noted_and_the_session_works_without_it() -> Outcome {
             let folder = tempfile::tempdir()?;
             let output = folder.path().join("run.cuprof");
             let profiler = Profiler::builder().output(&output).synchronizations().start()?;
-            StandIn::get().launch(20);
+            Simulated::get().launch(20);
             assert_eq!(profiler.finish()?.launches(), 20);
             let facts = Dataset::open(&output)?.env()?;
             let refused = format!("refused.{}", std::env::var("REFUSED")?);
@@ -189,7 +189,7 @@ fn a_refused_setting_is_noted_and_the_session_works_without_it() -> Outcome {
 #[test]
 fn two_sessions_at_once_are_refused_and_the_first_goes_on() -> Outcome {
     Process::of(two_sessions_at_once_are_refused_and_the_first_goes_on).run(|| {
-        let cupti = StandIn::get();
+        let cupti = Simulated::get();
         let profiler = Profiler::builder().start()?;
         cupti.launch(5);
         let Err(error) = Profiler::builder().start() else { panic!("a second session was started") };
@@ -216,7 +216,7 @@ fn settings_out_of_range_are_refused_before_anything_is_touched() -> Outcome {
             assert_eq!(error.kind, ErrorKind::Config);
             assert!(error.to_string().contains(field) && error.to_string().contains("must be"), "{error}");
         }
-        assert_eq!(StandIn::get().all_calls(), 0);
+        assert_eq!(Simulated::get().all_calls(), 0);
         Ok(())
     })
 }

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use crate::Outcome;
 use crate::frame::Frame;
-use crate::library::{StandIn, Work};
+use crate::library::{Simulated, Work};
 use crate::lifecycle::lost;
 use crate::process::Process;
 
@@ -18,12 +18,12 @@ const ALL_BUFFERS: u32 = 1024;
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 /// Runs a session with a dataset around some work. The dataset is there for as long as its folder.
-fn session(work: impl FnOnce(StandIn)) -> Result<(Profile, Dataset, TempDir)> {
+fn session(work: impl FnOnce(Simulated)) -> Result<(Profile, Dataset, TempDir)> {
     let folder = tempfile::tempdir()?;
     let output = folder.path().join("run.cuprof");
     // No flush but the last, so that tests decide what CUPTI holds.
     let profiler = Profiler::builder().output(&output).flush_period(Duration::ZERO).start()?;
-    work(StandIn::get());
+    work(Simulated::get());
     let profile = profiler.finish()?;
     let dataset = Dataset::open(&output)?;
     Ok((profile, dataset, folder))
@@ -234,7 +234,7 @@ fn exhausted_buffers_are_counted_as_declined_requests_and_dropped_records() -> O
         assert_eq!(lost(&profile, "records_dropped"), 4);
         assert!(lost(&profile, "buffer_requests_declined") >= 14, "{:?}", profile.losses());
         // All came back, and the next session has them again.
-        let cupti = StandIn::get();
+        let cupti = Simulated::get();
         assert_eq!(cupti.buffers_held(), 0);
         let (profile, ..) = session(|cupti| assert_eq!(cupti.hoard(250), 250))?;
         assert_losses(&profile, &[]);
@@ -245,7 +245,7 @@ fn exhausted_buffers_are_counted_as_declined_requests_and_dropped_records() -> O
 #[test]
 fn a_fatal_error_of_cupti_is_told() -> Outcome {
     Process::of(a_fatal_error_of_cupti_is_told).run(|| {
-        let (profile, ..) = session(StandIn::fatal)?;
+        let (profile, ..) = session(Simulated::fatal)?;
         assert_losses(&profile, &[("cupti_fatal_errors", 1)]);
         Ok(())
     })
@@ -255,7 +255,7 @@ fn a_fatal_error_of_cupti_is_told() -> Outcome {
 fn a_clock_of_cuptis_own_is_followed_from_the_first_record_on() -> Outcome {
     // Ten hours ahead of the host's.
     let process = Process::of(a_clock_of_cuptis_own_is_followed_from_the_first_record_on);
-    process.with("STANDIN_CLOCK_SHIFT", "36000000000000").run(|| {
+    process.with("SIM_CLOCK_SHIFT", "36000000000000").run(|| {
         let (profile, dataset, _folder) = session(|cupti| {
             let _range = cuprof::range!("range");
             cupti.launch(10);

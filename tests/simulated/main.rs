@@ -1,8 +1,8 @@
-//! Sessions without a GPU, on libraries that stand in for the driver and for CUPTI: bad input, failures, and how
+//! Sessions without a GPU, on a simulated driver and a simulated CUPTI: bad input, failures, and how
 //! sessions begin and end.
 //!
 //! Everything here is process-global, so each test runs in a process of its own: this program again, see `process`.
-//! The stand-ins (`libraries/`) are built here with rustc; they also check that the crate keeps to CUPTI's rules.
+//! The simulated libraries (`libraries/`) are built here with rustc; they also check that the crate keeps to CUPTI's rules.
 #![expect(
     clippy::panic,
     clippy::unwrap_used,

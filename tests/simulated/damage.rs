@@ -6,7 +6,7 @@ use std::path::Path;
 use cuprof::{Error, ErrorKind, Profile, Profiler, Replay};
 
 use crate::Outcome;
-use crate::library::{StandIn, Work};
+use crate::library::{Simulated, Work};
 use crate::process::{Process, given, is_inside};
 
 /// The recording of a session with everything in it.
@@ -15,7 +15,7 @@ fn record(path: &Path) -> Outcome {
         || {
             let builder = Profiler::builder().record(given("RECORDING"));
             let profiler = builder.api_calls().synchronizations().start()?;
-            let cupti = StandIn::get();
+            let cupti = Simulated::get();
             for step in 0..40_u32 {
                 let _step = cuprof::range!("step", number = step);
                 cupti.launch(30);

@@ -1,17 +1,17 @@
-//! A library that stands in for `libcuda.so.1`: one device, and contexts in which everything has already run.
+//! A simulation of `libcuda.so.1`: one device, and contexts in which everything has already run.
 //!
-//! `STANDIN_CUDA_VERSION` is the driver's CUDA version (13000), `STANDIN_CUDA_FAIL` makes calls fail
-//! (`cuInit:999,cuCtxSynchronize:719`), and the call that `STANDIN_CUDA_HANG` names never returns.
+//! `SIM_CUDA_VERSION` is the driver's CUDA version (13000), `SIM_CUDA_FAIL` makes calls fail
+//! (`cuInit:999,cuCtxSynchronize:719`), and the call that `SIM_CUDA_HANG` names never returns.
 #![deny(warnings, unsafe_op_in_unsafe_fn)]
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
 /// Whether the script lets this call succeed.
 fn enter(name: &str) -> Result<(), c_int> {
-    while std::env::var("STANDIN_CUDA_HANG").is_ok_and(|hangs| hangs == name) {
+    while std::env::var("SIM_CUDA_HANG").is_ok_and(|hangs| hangs == name) {
         std::thread::park();
     }
-    let script = std::env::var("STANDIN_CUDA_FAIL").unwrap_or_default();
+    let script = std::env::var("SIM_CUDA_FAIL").unwrap_or_default();
     let mut rules = script.split(',').filter_map(|rule| rule.split_once(':'));
     match rules.find(|(call, _)| *call == name) {
         Some((_, code)) => Err(code.parse().unwrap_or(999)),
@@ -38,16 +38,16 @@ macro_rules! functions {
 functions! {
     cuInit(_flags: c_uint) {}
     cuDriverGetVersion(version: *mut c_int) {
-        version = std::env::var("STANDIN_CUDA_VERSION").ok().and_then(|text| text.parse().ok()).unwrap_or(13_000);
+        version = std::env::var("SIM_CUDA_VERSION").ok().and_then(|text| text.parse().ok()).unwrap_or(13_000);
     }
     cuDeviceGetCount(count: *mut c_int) { count = 1; }
     cuDeviceGet(device: *mut c_int, ordinal: c_int) { device = ordinal; }
-    cuDeviceGetName(name: *mut [u8; 9], _length: c_int, _device: c_int) { name = *b"Stand-in\0"; }
+    cuDeviceGetName(name: *mut [u8; 14], _length: c_int, _device: c_int) { name = *b"Simulated GPU\0"; }
     cuDeviceGetUuid(uuid: *mut [u8; 16], _device: c_int) { uuid = [0xab; 16]; }
     cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, _device: c_int) { value = attribute; }
     cuDeviceTotalMem_v2(bytes: *mut usize, _device: c_int) { bytes = 1 << 30; }
     cuCtxPushCurrent_v2(_context: *mut c_void) {}
     cuCtxPopCurrent_v2(context: *mut *mut c_void) { context = std::ptr::null_mut(); }
     cuCtxSynchronize() {}
-    cuGetErrorString(_code: c_int, text: *mut *const c_char) { text = c"stand-in".as_ptr(); }
+    cuGetErrorString(_code: c_int, text: *mut *const c_char) { text = c"simulated".as_ptr(); }
 }

@@ -1,0 +1,80 @@
+//! The functions about records.
+
+use std::ffi::c_void;
+
+use crate::entry::*;
+use crate::layout::PROFILE;
+use crate::state::*;
+
+functions! {
+    cuptiActivityRegisterCallbacks(requested: Option<Requested>, completed: Option<Completed>) [NO_ARGUMENT] {
+        let mut state = state();
+        state.check_subscribed("cuptiActivityRegisterCallbacks");
+        let (Some(requested), Some(completed)) = (requested, completed) else { return INVALID_PARAMETER };
+        state.buffer_callbacks = Some((requested, completed));
+        drop(state);
+        start_delivery();
+        SUCCESS
+    }
+    cuptiActivityEnable(kind: u32) [kind] {
+        let mut state = state();
+        state.check_subscribed("cuptiActivityEnable");
+        if state.buffer_callbacks.is_none() {
+            violation("cuptiActivityEnable before cuptiActivityRegisterCallbacks");
+        }
+        if PROFILE.size(kind).is_none() {
+            return INVALID_KIND;
+        }
+        state.kinds.insert(kind);
+        SUCCESS
+    }
+    cuptiActivityDisable(kind: u32) [kind] {
+        let mut state = state();
+        state.check_subscribed("cuptiActivityDisable");
+        if state.kinds.remove(&kind) { SUCCESS } else { INVALID_KIND }
+    }
+    cuptiActivityGetNextRecord(buffer: *mut u8, valid: usize, record: *mut *mut u8) [NO_ARGUMENT] {
+        let size = |at: usize| {
+            let kind = unsafe { (at as *const u32).read_unaligned() };
+            PROFILE.size(kind).unwrap_or_else(|| unsafe { (at as *const u32).add(1).read_unaligned() as usize })
+        };
+        let (end, last) = (buffer as usize + valid, unsafe { record.read() } as usize);
+        let next = if last == 0 { buffer as usize } else { last + size(last) };
+        if next >= end {
+            return MAX_LIMIT_REACHED;
+        }
+        if next + 8 > end || next + size(next) > end {
+            return INVALID_KIND;
+        }
+        unsafe { record.write(next as *mut u8) };
+        SUCCESS
+    }
+    cuptiActivityGetNumDroppedRecords(_context: *mut c_void, _stream: u32, dropped: *mut usize) [NO_ARGUMENT] {
+        unsafe { dropped.write(std::mem::take(&mut state().dropped)) };
+        SUCCESS
+    }
+    cuptiActivityFlushAll(flag: u32) [flag] {
+        let mut state = state();
+        state.check_subscribed("cuptiActivityFlushAll");
+        state.deliver_everything();
+        SUCCESS
+    }
+    cuptiActivityFlushPeriod(period: u32) [period] {
+        state().check_subscribed("cuptiActivityFlushPeriod");
+        SUCCESS
+    }
+    cuptiActivitySetAttribute(attribute: u32, size: *mut usize, value: *mut c_void) [attribute] {
+        let mut state = state();
+        state.check_subscribed("cuptiActivitySetAttribute");
+        match (attribute, unsafe { size.read() }) {
+            (0..=2 | 6 | 10, 8) => {}
+            (5, 1) => state.zeroed_is_promised = unsafe { value.cast::<u8>().read() } == 1,
+            (8 | 9, 1) => {}
+            _ => {
+                violation(&format!("attribute {attribute} is not known or has another size"));
+                return INVALID_PARAMETER;
+            }
+        }
+        SUCCESS
+    }
+}
