@@ -8,6 +8,7 @@ use cuprof::{Error, ErrorKind, Profile, Profiler, Replay};
 use crate::Outcome;
 use crate::library::{Simulated, Work};
 use crate::process::{Process, given, is_inside};
+use crate::session::Ends;
 
 /// The recording of a session with everything in it.
 fn record(path: &Path) -> Outcome {
@@ -22,7 +23,7 @@ fn record(path: &Path) -> Outcome {
                 cupti.work(Work::COPY);
                 profiler.flush()?; // so that there are many frames
             }
-            profiler.finish()?;
+            profiler.whole()?;
             Ok(())
         },
     )

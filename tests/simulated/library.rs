@@ -21,25 +21,9 @@ pub mod kind {
 }
 
 /// The mangled name of the kernels that [`Simulated::launch`] launches.
-pub const KERNEL: &CStr = c"_Z5saxpyPfS_fi";
+pub const KERNEL: &CStr = work::SAXPY;
 
 impl Work {
-    /// One launch of one kernel.
-    pub const KERNEL: Self = Self {
-        kind: kind::CONCURRENT_KERNEL,
-        cbid: 307, // cuLaunchKernel
-        calls: 1,
-        records: 1,
-        graph: 0,
-        stream: 7,
-        stamped: 0,
-        size: 0,
-        start: 0,
-        end: 0,
-        name: KERNEL.as_ptr(),
-        bytes: 0,
-    };
-
     /// One copy to the device.
     pub const COPY: Self = Self { kind: kind::MEMCPY, cbid: 277, bytes: 4096, ..Self::KERNEL }; // cuMemcpyHtoDAsync_v2
 
@@ -90,6 +74,21 @@ functions! {
     fail_in = b"sim_fail_in"(calls: u32, code: u32);
     /// Calls that are left until then; 0: it has failed.
     fail_left = b"sim_fail_left"() -> u32;
+    called_here_in = b"sim_called_here"(name: *const c_char) -> bool;
+    /// Destroys a context.
+    destroy_context = b"sim_destroy_context"(context: u32);
+    /// Unloads a module.
+    unload_module = b"sim_unload_module"();
+    /// Another part of the process switches a kind off.
+    switch_off = b"sim_switch_off"(kind: u32);
+    /// Ends the buffers that are being filled. Returns how many wait for delivery.
+    close_buffers = b"sim_close_buffers"() -> u32;
+    /// Delivers one of them on this thread.
+    deliver = b"sim_deliver"(place: u32);
+    /// Keeps the filled buffers over every flush. Returns how many it keeps.
+    keep = b"sim_keep"() -> u32;
+    /// Writes into the buffers that are kept, and gives them back at the next flush.
+    write_late = b"sim_write_late"();
     hang_locked_in = b"sim_hang_locked"(name: *const c_char);
     calls_to = b"sim_calls"(name: *const c_char) -> u64;
     await_call_to = b"sim_await_call"(name: *const c_char, count: u64);
@@ -101,8 +100,6 @@ functions! {
     left_on = b"sim_left_on"() -> u32;
     /// Buffers that it has.
     buffers_held = b"sim_buffers_held"() -> u32;
-    /// How often the crate did what CUPTI forbids.
-    violations = b"sim_violations"() -> u32;
 }
 
 impl Simulated {
@@ -112,16 +109,6 @@ impl Simulated {
         // SAFETY: it is the simulation, which does nothing when it is loaded. Leaked: it is never closed.
         let library = unsafe { Library::new(path) }.unwrap();
         Self { library: Box::leak(Box::new(library)) }
-    }
-
-    /// The same, if a session has loaded it, and it is the simulation.
-    pub fn if_loaded() -> Option<Self> {
-        let path = std::env::var_os("CUPROF_CUPTI_PATH")?;
-        let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
-        let simulated = maps.contains(path.to_str()?).then(Self::get)?;
-        // SAFETY: only whether the symbol exists is asked.
-        let is_one = unsafe { simulated.library.get::<unsafe extern "C" fn()>(b"sim_violations") }.is_ok();
-        is_one.then_some(simulated)
     }
 
     /// Does this work on this thread. Returns the last correlation id.
@@ -137,6 +124,11 @@ impl Simulated {
     /// How often a function was called.
     pub fn calls(self, name: &CStr) -> u64 {
         self.calls_to(name.as_ptr())
+    }
+
+    /// Whether this thread has called a function.
+    pub fn called_here(self, name: &CStr) -> bool {
+        self.called_here_in(name.as_ptr())
     }
 
     /// Waits until a function has been called so often.

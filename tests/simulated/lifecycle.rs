@@ -3,16 +3,12 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-use cuprof::{Dataset, ErrorKind, Profile, Profiler, Table};
+use cuprof::{Dataset, ErrorKind, Profiler, Table};
 
 use crate::Outcome;
 use crate::library::{Simulated, Work};
 use crate::process::{Process, fork_and_run, given};
-
-/// The count of a loss.
-pub fn lost(profile: &Profile, cause: &str) -> u64 {
-    profile.losses().iter().find(|loss| loss.cause == cause).map_or(0, |loss| loss.count)
-}
+use crate::session::Ends;
 
 /// A timeout for sessions whose end hangs.
 const SOON: Duration = Duration::from_millis(300);
@@ -28,7 +24,7 @@ fn a_disabled_profiler_does_nothing_and_succeeds() -> Outcome {
             cupti.launch(10);
         }
         profiler.flush()?;
-        let profile = profiler.finish()?;
+        let profile = profiler.whole()?;
         assert_eq!((profile.launches(), profile.ranges(), profile.losses().len()), (0, 0, 0));
         assert!(profile.dataset().is_none());
         drop(Profiler::disabled());
@@ -41,7 +37,7 @@ fn a_disabled_profiler_does_nothing_and_succeeds() -> Outcome {
 fn a_process_without_gpu_work_is_never_flushed() -> Outcome {
     // A CUPTI that never came up can hang when asked to.
     let process = Process::of(a_process_without_gpu_work_is_never_flushed);
-    process.with("SIM_HANG", "cuptiActivityFlushAll").run(|| {
+    process.failing("cuptiActivityFlushAll:*:hang").run(|| {
         let folder = tempfile::tempdir()?;
         let output = folder.path().join("run.cuprof");
         let profiler = Profiler::builder().output(&output).start()?;
@@ -49,9 +45,8 @@ fn a_process_without_gpu_work_is_never_flushed() -> Outcome {
             let _range = cuprof::range!("on the host");
         }
         profiler.flush()?;
-        let profile = profiler.finish()?;
+        let profile = profiler.whole()?;
         assert_eq!((profile.launches(), profile.ranges()), (0, 1));
-        assert!(profile.losses().is_empty(), "{:?}", profile.losses());
         let cupti = Simulated::get();
         assert_eq!(cupti.calls(c"cuptiActivityFlushAll"), 0);
         assert_eq!(cupti.left_on(), 0);
@@ -65,7 +60,7 @@ fn a_process_without_gpu_work_is_never_flushed() -> Outcome {
 #[test]
 fn a_flush_that_never_returns_is_left_alone_and_told() -> Outcome {
     let process = Process::of(a_flush_that_never_returns_is_left_alone_and_told);
-    process.with("SIM_HANG", "cuptiActivityFlushAll").run(|| {
+    process.failing("cuptiActivityFlushAll:*:hang").run(|| {
         let folder = tempfile::tempdir()?;
         let output = folder.path().join("run.cuprof");
         let profiler = Profiler::builder().output(&output).finish_timeout(SOON).start()?;
@@ -75,13 +70,12 @@ fn a_flush_that_never_returns_is_left_alone_and_told() -> Outcome {
         let error = profiler.flush().err().ok_or("the flush came back")?;
         assert_eq!(error.kind, ErrorKind::Timeout);
         let before = Instant::now();
-        let Err(failed) = profiler.finish() else { panic!("the flush came back") };
+        let (error, profile) = profiler.failing(&[("flush_timeouts", 1)])?;
         assert!(before.elapsed() < Duration::from_secs(20));
-        assert_eq!(failed.error.kind, ErrorKind::Timeout);
-        assert!(failed.to_string().contains("finish_timeout"), "{failed}");
-        assert_eq!(lost(&failed.profile, "flush_timeouts"), 1);
+        assert_eq!(error.kind, ErrorKind::Timeout);
+        assert!(error.to_string().contains("finish_timeout"), "{error}");
         // What had come is there, in the profile and in the files: every full buffer.
-        let came = failed.profile.launches();
+        let came = profile.launches();
         assert!((5_000..10_000).contains(&came), "{came}");
         let dataset = Dataset::open(&output)?;
         assert!(dataset.is_complete());
@@ -102,9 +96,8 @@ fn a_flush_that_hangs_with_cuptis_lock_does_not_take_the_profile_along() -> Outc
         let cupti = Simulated::get();
         cupti.launch(10);
         cupti.hang_locked(c"cuptiActivityFlushAll");
-        let Err(failed) = profiler.finish() else { panic!("the flush came back") };
-        assert_eq!(failed.error.kind, ErrorKind::Timeout);
-        assert_eq!(lost(&failed.profile, "flush_timeouts"), 1);
+        let (error, _profile) = profiler.failing(&[("flush_timeouts", 1)])?;
+        assert_eq!(error.kind, ErrorKind::Timeout);
         assert!(Dataset::open(&output)?.is_complete());
         Ok(())
     })
@@ -120,8 +113,8 @@ fn a_worker_that_hangs_in_cupti_too_is_left_alone() -> Outcome {
         cupti.await_call(c"cuptiGetTimestamp", calls + 1); // the worker's, every second
         let error = profiler.flush().err().ok_or("the worker answered")?;
         assert_eq!(error.kind, ErrorKind::Timeout);
-        let Err(failed) = profiler.finish() else { panic!("CUPTI came back") };
-        assert_eq!(failed.error.kind, ErrorKind::Timeout);
+        let (error, _empty) = profiler.failing(&[])?;
+        assert_eq!(error.kind, ErrorKind::Timeout);
         Ok(())
     })
 }
@@ -132,9 +125,8 @@ fn a_kernel_that_never_ends_does_not_keep_the_session_from_ending() -> Outcome {
     process.with("SIM_CUDA_HANG", "cuCtxSynchronize").run(|| {
         let profiler = Profiler::builder().finish_timeout(SOON).start()?;
         Simulated::get().launch(3);
-        let Err(failed) = profiler.finish() else { panic!("the GPU came back") };
-        assert_eq!(failed.error.kind, ErrorKind::Timeout);
-        assert_eq!(lost(&failed.profile, "flush_timeouts"), 1);
+        let (error, _profile) = profiler.failing(&[("flush_timeouts", 1)])?;
+        assert_eq!(error.kind, ErrorKind::Timeout);
         Ok(())
     })
 }
@@ -149,9 +141,8 @@ fn failing_calls_at_the_end_are_counted_and_told_in_the_dataset() -> Outcome {
         let profiler = Profiler::builder().output(&output).start()?;
         let cupti = Simulated::get();
         cupti.launch(10);
-        let profile = profiler.finish()?;
+        let profile = profiler.losing(&[("cupti_calls_failed", 3)])?;
         assert_eq!(profile.launches(), 10, "the forced flush has delivered them");
-        assert_eq!(lost(&profile, "cupti_calls_failed"), 3);
         let facts = Dataset::open(&output)?.env()?;
         let failed: Vec<_> = facts.iter().filter(|(key, _)| key.starts_with("failed.")).collect();
         let told = |what: &str| failed.iter().any(|(_, value)| value.contains(what));
@@ -196,7 +187,7 @@ fn a_session_that_is_dropped_by_a_panic_has_complete_files() -> Outcome {
         assert!(dataset.is_complete());
         assert_eq!(dataset.rows(Table::Launches), 10);
         assert_eq!(dataset.rows(Table::Ranges), 1);
-        Profiler::builder().start()?.finish()?;
+        Profiler::builder().start()?.whole()?;
         Ok(())
     })
 }
@@ -214,8 +205,8 @@ fn a_forked_child_can_neither_finish_nor_disturb_its_parents_session() -> Outcom
             let Some(profiler) = profiler.take() else { return false };
             let flushed = profiler.flush().is_err_and(|error| error.kind == ErrorKind::Config);
             let _range = cuprof::range!("in the child");
-            let finished = profiler.finish().is_err_and(|failed| {
-                failed.error.kind == ErrorKind::Config && failed.to_string().contains("forked child")
+            let finished = profiler.failing(&[]).is_ok_and(|(error, _)| {
+                error.kind == ErrorKind::Config && error.to_string().contains("forked child")
             });
             flushed && finished && cupti.all_calls() == calls
         })?;
@@ -226,7 +217,7 @@ fn a_forked_child_can_neither_finish_nor_disturb_its_parents_session() -> Outcom
         })?;
         assert!(dropped, "the child's drop");
         cupti.launch(5);
-        let profile = profiler.take().unwrap().finish()?;
+        let profile = profiler.take().unwrap().whole()?;
         assert_eq!((profile.launches(), profile.ranges()), (10, 0));
         assert_eq!(Dataset::open(&output)?.rows(Table::Launches), 10);
         Ok(())
@@ -250,9 +241,8 @@ fn a_thousand_sessions_in_a_row_do_not_grow() -> Outcome {
                 let _range = cuprof::range!("session");
                 cupti.launch(20);
             }
-            let profile = profiler.finish()?;
+            let profile = profiler.whole()?;
             assert_eq!((profile.launches(), profile.ranges()), (20, 1));
-            assert!(profile.losses().is_empty(), "{:?}", profile.losses());
             Ok(())
         };
         for _ in 0..100 {
@@ -281,15 +271,14 @@ fn work_between_two_sessions_is_in_neither_and_hides_nothing_of_the_second() -> 
         let cupti = Simulated::get();
         let profiler = Profiler::builder().start()?;
         cupti.launch(1);
-        assert_eq!(profiler.finish()?.launches(), 1);
+        assert_eq!(profiler.whole()?.launches(), 1);
         cupti.launch(10);
         let folder = tempfile::tempdir()?;
         let output = folder.path().join("run.cuprof");
         let profiler = Profiler::builder().output(&output).start()?;
         cupti.work(Work { calls: 20, ..Work::KERNEL });
-        let profile = profiler.finish()?;
+        let profile = profiler.whole()?;
         assert_eq!(profile.launches(), 20);
-        assert!(profile.losses().is_empty(), "{:?}", profile.losses());
         assert_eq!(Dataset::open(&output)?.rows(Table::Launches), 20);
         Ok(())
     })
@@ -305,7 +294,7 @@ fn a_panic_in_the_program_while_ranges_are_open_closes_them() -> Outcome {
             panic!("the program fails");
         });
         assert!(panicked.is_err());
-        let profile = profiler.finish()?;
+        let profile = profiler.whole()?;
         assert_eq!((profile.ranges(), lost(&profile, "ranges_open_at_finish")), (2, 0));
         Ok(())
     })
@@ -314,12 +303,12 @@ fn a_panic_in_the_program_while_ranges_are_open_closes_them() -> Outcome {
 #[test]
 fn a_later_session_may_name_the_same_library_in_another_way() -> Outcome {
     Process::of(a_later_session_may_name_the_same_library_in_another_way).run(|| {
-        Profiler::builder().start()?.finish()?;
+        Profiler::builder().start()?.whole()?;
         let library = given("CUPROF_CUPTI_PATH");
         let folder = tempfile::tempdir()?;
         let link = folder.path().join("link.so.13");
         std::os::unix::fs::symlink(&library, &link)?;
-        Profiler::builder().cupti_path(&link).start()?.finish()?;
+        Profiler::builder().cupti_path(&link).start()?.whole()?;
         let Err(error) = Profiler::builder().cupti_path(folder.path()).start() else {
             return Err("another library was taken for the loaded one".into());
         };

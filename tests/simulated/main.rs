@@ -19,6 +19,7 @@ mod loading;
 mod output;
 mod process;
 mod records;
+mod session;
 mod start;
 mod whole_path;
 

@@ -8,6 +8,7 @@ use cuprof::{Dataset, ErrorKind, Profiler, Table};
 use crate::Outcome;
 use crate::library::Simulated;
 use crate::process::{Process, given, skip};
+use crate::session::Ends;
 
 #[test]
 fn an_output_without_permission_is_an_error_before_anything_starts() -> Outcome {
@@ -27,7 +28,7 @@ fn an_output_without_permission_is_an_error_before_anything_starts() -> Outcome 
             assert_eq!(Simulated::get().left_on(), 0);
         }
         // Nothing keeps the next session from starting.
-        Profiler::builder().start()?.finish()?;
+        Profiler::builder().start()?.whole()?;
         Ok(())
     })
 }
@@ -37,14 +38,15 @@ fn an_existing_dataset_is_refused_unless_overwriting_was_asked_for() -> Outcome 
     Process::of(an_existing_dataset_is_refused_unless_overwriting_was_asked_for).run(|| {
         let folder = tempfile::tempdir()?;
         let output = folder.path().join("run.cuprof");
-        let session = |launches, overwrite| -> cuprof::Result<()> {
+        let session = |launches, overwrite| -> Outcome {
             let profiler = Profiler::builder().output(&output).overwrite(overwrite).start()?;
             Simulated::get().launch(launches);
-            profiler.finish()?;
+            profiler.whole()?;
             Ok(())
         };
         session(5, false)?;
-        let error = session(6, false).err().ok_or("it was overwritten")?;
+        let Err(error) = session(6, false) else { panic!("it was overwritten") };
+        let error = error.downcast::<cuprof::Error>()?;
         assert_eq!(error.kind, ErrorKind::OutputExists);
         assert!(error.to_string().contains("run.cuprof"), "{error}");
         assert_eq!(Dataset::open(&output)?.rows(Table::Launches), 5);
@@ -117,19 +119,20 @@ fn assert_a_full_disk_is_told(folder: &std::path::Path) -> Outcome {
         }
         profiler.flush()?;
     }
-    let Err(failed) = profiler.finish() else { panic!("finish did not notice") };
-    assert_eq!(failed.error.kind, ErrorKind::Io, "{}", failed.error);
-    assert!(failed.to_string().contains("run.cuprof"), "the file is named: {failed}");
-    assert_eq!(failed.profile.launches(), 40_000, "the summary is whole all the same");
-    let lost = failed.profile.losses().iter().find(|loss| loss.cause == "rows_not_written");
-    assert!(lost.is_some_and(|loss| loss.count > 0), "{:?}", failed.profile.losses());
+    let (error, profile) =
+        profiler.failing_somehow("rows and frames are lost in blocks, as they are written")?;
+    assert_eq!(error.kind, ErrorKind::Io, "{}", error);
+    assert!(error.to_string().contains("run.cuprof"), "the file is named: {error}");
+    assert_eq!(profile.launches(), 40_000, "the summary is whole all the same");
+    let lost = profile.losses().iter().find(|loss| loss.cause == "rows_not_written");
+    assert!(lost.is_some_and(|loss| loss.count > 0), "{:?}", profile.losses());
     // What was finished before can be read.
     let dataset = Dataset::open(&output)?;
     let rows = dataset.read(Table::Launches)?.iter().map(|batch| batch.num_rows()).sum::<usize>();
     assert_eq!(rows as u64, dataset.rows(Table::Launches));
     assert!(rows >= 1000, "finished parts stay, but only {rows} rows are there");
     assert_eq!(cupti.left_on(), 0);
-    Profiler::builder().start()?.finish()?;
+    Profiler::builder().start()?.whole()?;
     Ok(())
 }
 
@@ -163,9 +166,10 @@ fn a_limit_on_file_sizes_is_an_error_and_not_the_end() -> Outcome {
         let output = folder.path().join("run.cuprof");
         let profiler = Profiler::builder().output(&output).start()?;
         Simulated::get().launch(20_000);
-        let Err(failed) = profiler.finish() else { panic!("finish did not notice") };
-        assert_eq!(failed.error.kind, ErrorKind::Io, "{}", failed.error);
-        assert_eq!(failed.profile.launches(), 20_000);
+        let (error, profile) =
+            profiler.failing_somehow("rows and frames are lost in blocks, as they are written")?;
+        assert_eq!(error.kind, ErrorKind::Io, "{}", error);
+        assert_eq!(profile.launches(), 20_000);
         let dataset = Dataset::open(&output)?;
         assert_eq!(dataset.rows(Table::Launches), 0);
         assert!(dataset.is_complete(), "the other tables are whole");
@@ -181,11 +185,12 @@ fn a_recording_onto_a_full_disk_is_an_error_and_the_dataset_is_whole() -> Outcom
         let builder = Profiler::builder().output(&output).record("/dev/full").overwrite(true);
         let profiler = builder.start()?;
         Simulated::get().launch(20_000);
-        let Err(failed) = profiler.finish() else { panic!("finish did not notice") };
-        assert_eq!(failed.error.kind, ErrorKind::Io, "{}", failed.error);
-        assert!(failed.to_string().contains("/dev/full"), "{failed}");
-        let lost = failed.profile.losses().iter().find(|loss| loss.cause == "recording_frames_lost");
-        assert!(lost.is_some_and(|loss| loss.count > 0), "{:?}", failed.profile.losses());
+        let (error, profile) =
+            profiler.failing_somehow("rows and frames are lost in blocks, as they are written")?;
+        assert_eq!(error.kind, ErrorKind::Io, "{}", error);
+        assert!(error.to_string().contains("/dev/full"), "{error}");
+        let lost = profile.losses().iter().find(|loss| loss.cause == "recording_frames_lost");
+        assert!(lost.is_some_and(|loss| loss.count > 0), "{:?}", profile.losses());
         assert_eq!(Dataset::open(&output)?.rows(Table::Launches), 20_000);
         Ok(())
     })

@@ -1,7 +1,9 @@
 //! A process for each test, with the simulated libraries on its library path.
 
 use std::ffi::{OsStr, OsString};
+use std::fs;
 use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -9,7 +11,6 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use crate::Outcome;
-use crate::library::Simulated;
 
 /// Set in the process of a test: the test's name.
 const INSIDE: &str = "CUPROF_TEST_INSIDE";
@@ -28,11 +29,25 @@ const SEARCHED: [&str; 7] = [
 /// No test takes longer. A hanging one is killed.
 const LIMIT: Duration = Duration::from_secs(50);
 
+/// How the process of a test ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// By itself, when its test has passed.
+    Passed,
+    /// With this exit code.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
 /// A process in which one test runs.
 pub struct Process {
     test: &'static str,
     variables: Vec<(OsString, OsString)>,
     script: &'static str,
+    end: End,
+    /// Kept until the process has ended.
+    _folders: Vec<tempfile::TempDir>,
 }
 
 impl Process {
@@ -41,7 +56,8 @@ impl Process {
         let path = std::any::type_name::<Test>();
         let test = path.split_once("::").map_or(path, |(_crate, test)| test);
         let libraries = libraries();
-        let process = Self { test, variables: Vec::new(), script: "" };
+        let process =
+            Self { test, variables: Vec::new(), script: "", end: End::Passed, _folders: Vec::new() };
         process
             .with("LD_LIBRARY_PATH", libraries)
             .with("CUPROF_CUPTI_PATH", libraries.join("libcupti.so.13"))
@@ -54,13 +70,29 @@ impl Process {
         self
     }
 
-    /// As this CUPTI, under a driver of the same CUDA major version.
+    /// As this CUPTI, with the functions that it has, under a driver of the same CUDA major version.
     pub fn version(self, version: &str) -> Self {
-        let driver = if version.starts_with("12") { "12090" } else { "13000" };
-        self.with("SIM_VERSION", version).with("SIM_CUDA_VERSION", driver)
+        let (driver, name) =
+            if version.starts_with("12") { ("12090", "libcupti.so.12") } else { ("13000", "libcupti.so.13") };
+        self.with("SIM_VERSION", version)
+            .with("SIM_CUDA_VERSION", driver)
+            .with("CUPROF_CUPTI_PATH", libraries().join(version).join(name))
     }
 
-    /// With calls of CUPTI failing: `name:first argument or *:code`, separated by commas.
+    /// With a CUPTI that lacks these functions.
+    pub fn without(mut self, functions: &[&str]) -> Self {
+        if is_inside() {
+            return self;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let library = folder.path().join("libcupti.so.13");
+        fs::write(&library, take_out(fs::read(libraries().join("libcupti.so.13")).unwrap(), functions))
+            .unwrap();
+        self._folders.push(folder);
+        self.with("CUPROF_CUPTI_PATH", library)
+    }
+
+    /// With calls of CUPTI failing: `name:first argument or *:code or hang[:n-th call]`, separated by commas.
     pub fn failing(self, script: &str) -> Self {
         self.with("SIM_FAIL", script)
     }
@@ -70,27 +102,31 @@ impl Process {
         Self { script, ..self }
     }
 
-    /// Runs `inside` there. It must end by itself, with exit code 0, and without violating CUPTI's rules.
+    /// Ending in this way.
+    pub fn ending(self, end: End) -> Self {
+        Self { end, ..self }
+    }
+
+    /// Runs `inside` there. It must end as it should, and without violating CUPTI's rules.
     pub fn run(self, inside: impl FnOnce() -> Outcome) -> Outcome {
+        self.output(inside).map(|_| ())
+    }
+
+    /// The same. Returns what it printed to its standard output; inside, nothing.
+    pub fn output(self, inside: impl FnOnce() -> Outcome) -> Result<String, Box<dyn std::error::Error>> {
         match std::env::var_os(INSIDE) {
-            Some(test) if test == self.test => {
-                inside()?;
-                if let Some(cupti) = Simulated::if_loaded() {
-                    assert_eq!(cupti.violations(), 0, "CUPTI's rules were violated");
-                }
-                Ok(())
-            }
+            Some(test) if test == self.test => inside().map(|()| String::new()),
             _ => self.spawn(),
         }
     }
 
-    fn spawn(&self) -> Outcome {
+    fn spawn(&self) -> Result<String, Box<dyn std::error::Error>> {
         let program = std::env::current_exe()?;
         let mut command = Command::new("sh");
         command
             .args(["-c", &format!("{} exec \"$0\" \"$@\"", self.script)])
             .arg(&program)
-            .args(["--exact", self.test, "--nocapture", "--test-threads=1"])
+            .args(["--exact", self.test, "--nocapture", "--test-threads=1", "--include-ignored"])
             .envs(self.variables.iter().map(|(variable, value)| (variable, value)))
             .env(INSIDE, self.test)
             .env("RUST_BACKTRACE", "0")
@@ -114,11 +150,18 @@ impl Process {
             texts.push(text);
         }
         let status = child.wait()?;
-        let (output, errors) = (&texts[0], &texts[1]);
-        assert_eq!(status.code(), Some(0), "{} ended with {status}\n{output}\n{errors}", self.test);
-        assert!(output.contains("1 passed"), "the test did not run in its process:\n{output}");
+        let (output, errors) = (texts.swap_remove(0), texts.swap_remove(0));
+        let end = match (status.code(), status.signal()) {
+            (Some(0), _) if output.contains("1 passed") => End::Passed,
+            (Some(code), _) => End::Code(code),
+            (None, signal) => End::Signal(signal.unwrap_or_default()),
+        };
+        assert_eq!(end, self.end, "{} ended with {status}\n{output}\n{errors}", self.test);
+        // Both libraries print what nobody may do, and how the process ends does not matter to that.
+        let rules = errors.lines().filter(|line| line.starts_with("simulated "));
+        assert_eq!(rules.collect::<Vec<_>>(), [""; 0], "{}: CUPTI's rules were violated", self.test);
         output.lines().filter(|line| line.starts_with("skipped")).for_each(|line| println!("{line}"));
-        Ok(())
+        Ok(output)
     }
 }
 
@@ -137,13 +180,17 @@ fn read(pipe: Option<impl Read + Send + 'static>) -> mpsc::Receiver<String> {
 const LIBRARIES: [(&str, &[&str]); 2] =
     [("cuda", &["libcuda.so.1"]), ("cupti", &["libcupti.so.13", "libcupti.so.12"])];
 
-/// The folder with the simulated libraries, built at the first call.
+/// The releases of CUPTI that can be simulated.
+pub const VERSIONS: [&str; 8] = ["12.0", "12.4", "12.6", "12.9", "13.0.0", "13.0", "13.5", "13.99"];
+
+/// The folder with the simulated libraries, built at the first call. Those of CUPTI have every function; below are
+/// folders named by version, where CUPTI has those of that release.
 pub fn libraries() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("simulated");
-        if std::env::var_os(INSIDE).is_none() {
-            std::fs::create_dir_all(&folder).unwrap();
+        if !is_inside() {
+            fs::create_dir_all(&folder).unwrap();
             std::thread::scope(|scope| {
                 for (source, names) in LIBRARIES {
                     let folder = &folder;
@@ -153,6 +200,26 @@ pub fn libraries() -> &'static Path {
         }
         folder
     })
+}
+
+/// Renames functions in a library, so that nobody finds them.
+fn take_out(mut library: Vec<u8>, functions: &[&str]) -> Vec<u8> {
+    for function in functions {
+        let name = format!("\0{function}\0");
+        let places = library.windows(name.len()).enumerate().filter(|(_, bytes)| *bytes == name.as_bytes());
+        for place in places.map(|(place, _)| place + 1).collect::<Vec<_>>() {
+            library[place] = b'X';
+        }
+    }
+    library
+}
+
+/// The functions that a release did not have yet.
+fn missing_in(version: &str) -> Vec<&'static str> {
+    let mut numbers = version.split('.').map(|number| number.parse().unwrap());
+    let release = cupti_sys::Release::new(numbers.next().unwrap(), numbers.next().unwrap());
+    let newer = cupti_sys::Symbols::ALL.iter().filter(|symbol| symbol.since > release);
+    newer.map(|symbol| symbol.name).collect()
 }
 
 /// Compiles one of them, in a folder of its own: other runs of this program may do the same meanwhile. Files appear
@@ -168,14 +235,23 @@ fn build(folder: &Path, source: &str, names: &[&str]) {
         "--crate-name=simulated",
         "-Copt-level=1",
         "-Cpanic=abort",
+        "-Cstrip=symbols",
         "-o",
     ];
     let status = Command::new(rustc).args(options).args([&built, &source]).status();
     assert!(status.is_ok_and(|status| status.success()), "rustc could not build {}", source.display());
+    let bytes = fs::read(&built).unwrap();
+    let place = |bytes: &[u8], target: PathBuf| {
+        fs::write(&built, bytes).unwrap();
+        fs::rename(&built, target).unwrap();
+    };
     for name in names {
-        let copy = workshop.path().join(name);
-        std::fs::copy(&built, &copy).unwrap();
-        std::fs::rename(copy, folder.join(name)).unwrap();
+        place(&bytes, folder.join(name));
+    }
+    for version in VERSIONS.iter().filter(|_| source.ends_with("cupti.rs")) {
+        fs::create_dir_all(folder.join(version)).unwrap();
+        let bytes = take_out(bytes.clone(), &missing_in(version));
+        names.iter().for_each(|name| place(&bytes, folder.join(version).join(name)));
     }
 }
 

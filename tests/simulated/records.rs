@@ -9,8 +9,8 @@ use tempfile::TempDir;
 use crate::Outcome;
 use crate::frame::Frame;
 use crate::library::{Simulated, Work};
-use crate::lifecycle::lost;
 use crate::process::Process;
+use crate::session::{Ends, assert_losses, lost};
 
 /// Buffers of 256 KiB in the 256 MiB that the crate takes at most.
 const ALL_BUFFERS: u32 = 1024;
@@ -24,14 +24,9 @@ fn session(work: impl FnOnce(Simulated)) -> Result<(Profile, Dataset, TempDir)> 
     // No flush but the last, so that tests decide what CUPTI holds.
     let profiler = Profiler::builder().output(&output).flush_period(Duration::ZERO).start()?;
     work(Simulated::get());
-    let profile = profiler.finish()?;
+    let profile = profiler.losing_something("each test says it")?;
     let dataset = Dataset::open(&output)?;
     Ok((profile, dataset, folder))
-}
-
-fn assert_losses(profile: &Profile, expected: &[(&str, u64)]) {
-    let losses: Vec<_> = profile.losses().iter().map(|loss| (loss.cause, loss.count)).collect();
-    assert_eq!(losses, expected);
 }
 
 #[test]

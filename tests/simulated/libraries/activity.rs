@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 
 use crate::entry::*;
-use crate::layout::PROFILE;
+use crate::layout::{CONCURRENT_KERNEL, KERNEL, PROFILE};
 use crate::state::*;
 
 functions! {
@@ -22,6 +22,17 @@ functions! {
         if state.buffer_callbacks.is_none() {
             violation("cuptiActivityEnable before cuptiActivityRegisterCallbacks");
         }
+        let other = match kind {
+            KERNEL => CONCURRENT_KERNEL,
+            CONCURRENT_KERNEL => KERNEL,
+            _ => u32::MAX,
+        };
+        if kind == KERNEL {
+            violation("kernel records of the kind that serialises kernels were asked for");
+        }
+        if state.kinds.contains(&other) {
+            return NOT_COMPATIBLE;
+        }
         if PROFILE.size(kind).is_none() {
             return INVALID_KIND;
         }
@@ -29,6 +40,10 @@ functions! {
         SUCCESS
     }
     cuptiActivityDisable(kind: u32) [kind] {
+        // As CUPTI did before 13.0 Update 1.
+        if kind == CONCURRENT_KERNEL && PROFILE.api < 130_001 {
+            park();
+        }
         let mut state = state();
         state.check_subscribed("cuptiActivityDisable");
         if state.kinds.remove(&kind) { SUCCESS } else { INVALID_KIND }
@@ -54,9 +69,12 @@ functions! {
         SUCCESS
     }
     cuptiActivityFlushAll(flag: u32) [flag] {
+        if flag > 1 {
+            return INVALID_PARAMETER;
+        }
         let mut state = state();
         state.check_subscribed("cuptiActivityFlushAll");
-        state.deliver_everything();
+        state.deliver_everything(flag == 1);
         SUCCESS
     }
     cuptiActivityFlushPeriod(period: u32) [period] {
@@ -66,15 +84,30 @@ functions! {
     cuptiActivitySetAttribute(attribute: u32, size: *mut usize, value: *mut c_void) [attribute] {
         let mut state = state();
         state.check_subscribed("cuptiActivitySetAttribute");
-        match (attribute, unsafe { size.read() }) {
-            (0..=2 | 6 | 10, 8) => {}
-            (5, 1) => state.zeroed_is_promised = unsafe { value.cast::<u8>().read() } == 1,
-            (8 | 9, 1) => {}
-            _ => {
-                violation(&format!("attribute {attribute} is not known or has another size"));
-                return INVALID_PARAMETER;
-            }
+        let known: &[usize] = match attribute {
+            0..=2 | 6 | 10 => &[8],
+            5 | 8 | 9 => &[1],
+            // Semaphore pools, which no release since 12.3 supports.
+            3 | 4 | 7 => return NOT_SUPPORTED,
+            _ => &[],
+        };
+        struct_size(&format!("attribute {attribute}"), unsafe { size.read() }, known)
+            .map_or_else(|code| code, |()| {
+                match attribute {
+                    5 => state.zeroed_is_promised = unsafe { value.cast::<u8>().read() } == 1,
+                    9 if !state.kinds.is_empty() => violation("the kind of buffers was changed in a session"),
+                    _ => {}
+                }
+                SUCCESS
+            })
+    }
+    cuptiActivityGetEnabledKinds(_subscriber: usize, buffer: *mut u32, size: *mut u32, count: *mut u32) [NO_ARGUMENT] {
+        let state = state();
+        let room = if size.is_null() || buffer.is_null() { 0 } else { unsafe { size.read() } };
+        for (place, kind) in state.kinds.iter().take(room as usize).enumerate() {
+            unsafe { buffer.add(place).write(*kind) };
         }
+        unsafe { count.write(state.kinds.len() as u32) };
         SUCCESS
     }
 }

@@ -4,10 +4,43 @@
 //! (`cuInit:999,cuCtxSynchronize:719`), and the call that `SIM_CUDA_HANG` names never returns.
 #![deny(warnings, unsafe_op_in_unsafe_fn)]
 
+use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+thread_local! { static IN_CALLBACK: Cell<bool> = const { Cell::new(false) }; }
+static CALLS: AtomicU64 = AtomicU64::new(0);
+static VIOLATIONS: AtomicU32 = AtomicU32::new(0);
+
+/// CUPTI tells whether it calls back on this thread.
+#[unsafe(no_mangle)]
+pub extern "C" fn sim_cuda_in_callback(inside: bool) {
+    IN_CALLBACK.set(inside);
+}
+
+/// Calls to any function.
+#[unsafe(no_mangle)]
+pub extern "C" fn sim_cuda_calls() -> u64 {
+    CALLS.load(Ordering::Relaxed)
+}
+
+/// How often a client did what it must not.
+#[unsafe(no_mangle)]
+pub extern "C" fn sim_cuda_violations() -> u32 {
+    VIOLATIONS.load(Ordering::Relaxed)
+}
+
+fn violation(what: &str) {
+    eprintln!("simulated driver: {what}");
+    VIOLATIONS.fetch_add(1, Ordering::Relaxed);
+}
 
 /// Whether the script lets this call succeed.
 fn enter(name: &str) -> Result<(), c_int> {
+    CALLS.fetch_add(1, Ordering::Relaxed);
+    if IN_CALLBACK.get() {
+        violation(&format!("{name} was called from inside a callback"));
+    }
     while std::env::var("SIM_CUDA_HANG").is_ok_and(|hangs| hangs == name) {
         std::thread::park();
     }

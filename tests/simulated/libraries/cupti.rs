@@ -7,9 +7,15 @@
 //! |---|---|
 //! | `SIM_VERSION` | which CUPTI it is: a name in `PROFILES` |
 //! | `SIM_API` | the number that `cuptiGetVersion` reports, if another |
-//! | `SIM_FAIL` | calls that fail, by first argument: `cuptiActivityEnable:10:999,cuptiSubscribe:*:39` |
-//! | `SIM_HANG` | the call that never returns |
+//! | `SIM_FAIL` | calls that fail, by first argument: `cuptiActivityEnable:10:999,cuptiSubscribe:*:39`; the code `hang`: it never returns; a fourth part: only the n-th call |
 //! | `SIM_CLOCK_SHIFT` | nanoseconds that CUPTI's clock is ahead of the host's |
+//! | `SIM_CLOCK_JUMP` | `readings:nanoseconds`: so much further ahead after so many readings |
+//! | `SIM_LOCKED_CALLBACKS` | set: a lock is held over each callback, and taken in every call |
+//! | `SIM_GUARD` | set: buffers cannot be read or written by anybody else while CUPTI has them |
+//! | `SIM_BUFFER_RECORDS` | records after which a buffer is full |
+//! | `SIM_HOLD` | set: full buffers are only delivered by a flush, or where the test says so |
+//!
+//! Which functions exist is a matter of the file: see `process::Process::without`.
 //!
 //! It also checks what CUPTI asks of its clients. Violations are printed and counted.
 #![deny(warnings, unsafe_op_in_unsafe_fn)]
@@ -22,4 +28,5 @@ mod layout;
 mod program;
 mod state;
 mod subscriber;
+mod unload;
 mod work;

@@ -33,12 +33,18 @@ pub struct Profile {
 }
 
 #[rustfmt::skip]
-const PROFILES: [Profile; 5] = [
+const PROFILES: [Profile; 8] = [
     // 12.0 reports the number of 11.8.
     Profile { name: "12.0", api: 18, newest_cbid: 670, buffer_per_thread: false,
         kernel: 208, memcpy: 88, memset: 88, memcpy2: 96, overhead: 40, synchronization: 40, memory: 120 },
+    Profile { name: "12.4", api: 22, newest_cbid: 720, buffer_per_thread: false,
+        kernel: 208, memcpy: 88, memset: 88, memcpy2: 96, overhead: 56, synchronization: 40, memory: 120 },
+    Profile { name: "12.6", api: 24, newest_cbid: 740, buffer_per_thread: false,
+        kernel: 208, memcpy: 88, memset: 88, memcpy2: 96, overhead: 56, synchronization: 40, memory: 128 },
     Profile { name: "12.9", api: 28, newest_cbid: 780, buffer_per_thread: false,
         kernel: 208, memcpy: 96, memset: 88, memcpy2: 96, overhead: 56, synchronization: 56, memory: 128 },
+    Profile { name: "13.0.0", api: 130_000, newest_cbid: 800, buffer_per_thread: true,
+        kernel: 216, memcpy: 96, memset: 88, memcpy2: 96, overhead: 56, synchronization: 56, memory: 128 },
     Profile { name: "13.0", api: 130_001, newest_cbid: 800, buffer_per_thread: true,
         kernel: 216, memcpy: 96, memset: 88, memcpy2: 96, overhead: 56, synchronization: 56, memory: 128 },
     Profile { name: "13.5", api: 130_500, newest_cbid: 850, buffer_per_thread: true,
@@ -96,7 +102,7 @@ impl Record<'_> {
         // What nobody should read as something else: everything that a newer release has appended.
         record.fill(if PROFILE.size(kind).is_some() { 0 } else { 0xee });
         put4(record, 0, kind);
-        let (device, context, stream) = (0, 1, work.stream);
+        let (device, context, stream) = (work.device, work.context, work.stream);
         let (graph, node) = if work.graph == 0 { (0, 0) } else { (work.graph, u64::from(number) + 1) };
         match kind {
             KERNEL | CONCURRENT_KERNEL => {

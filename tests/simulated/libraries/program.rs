@@ -1,13 +1,13 @@
 //! The program that uses CUDA, as a test plays it (`sim_…`).
 
-use std::collections::BTreeMap;
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{c_char, c_void};
 use std::ptr::{null, null_mut};
 use std::sync::atomic::Ordering;
 
-use crate::entry::*;
-use crate::layout::{CONCURRENT_KERNEL, DRIVER, RUNTIME, Record};
+use crate::entry::in_callback;
+use crate::layout::{DRIVER, RUNTIME, Record};
 use crate::state::*;
+use crate::subscriber::now;
 use crate::work::Work;
 
 /// The beginning of `CUpti_CallbackData`, and all that the crate may read of it.
@@ -31,8 +31,19 @@ struct ResourceData {
     descriptor: *mut c_void,
 }
 
-/// A context; nobody may look inside.
-const CONTEXT: *mut c_void = 0x00c0_7e87_usize as *mut c_void;
+/// The handle of a context; nobody may look inside.
+fn handle(context: u32) -> *mut c_void {
+    (0x00c0_7e00_0000 + context as usize * 16) as *mut c_void
+}
+
+fn tell_of_context(what: u32, context: u32) {
+    tell_of_resource(what, handle(context));
+}
+
+fn tell_of_resource(what: u32, context: *mut c_void) {
+    let data = ResourceData { context, handle: null_mut(), descriptor: null_mut() };
+    tell(3, what, (&raw const data).cast());
+}
 
 /// Tells the subscriber, if it wants to know, without holding the lock: it may be told on several threads at once.
 fn tell(domain: u32, cbid: u32, data: *const c_void) {
@@ -62,8 +73,8 @@ fn tell_of_call(site: u32, work: &Work, correlation: u32) {
         function_params: null(),
         return_value: null_mut(),
         symbol_name: work.name,
-        context: CONTEXT,
-        context_uid: 1,
+        context: handle(work.context),
+        context_uid: work.context,
         correlation_data: &raw mut own,
         correlation,
     };
@@ -74,13 +85,15 @@ fn tell_of_call(site: u32, work: &Work, correlation: u32) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sim_work(work: *const Work) -> u32 {
     let work = unsafe { &*work };
-    if !std::mem::replace(&mut state().context_exists, true) {
-        let data = ResourceData { context: CONTEXT, handle: null_mut(), descriptor: null_mut() };
-        tell(3, 1, (&raw const data).cast());
+    if state().contexts.insert(work.context) {
+        tell_of_context(1, work.context);
     }
     let mut correlation = 0;
-    for _ in 0..work.calls {
-        correlation = CORRELATION.fetch_add(1, Ordering::Relaxed) + 1;
+    for call in 1..=work.calls {
+        correlation = match work.correlation {
+            0 => CORRELATION.fetch_add(1, Ordering::Relaxed) + 1,
+            given => given,
+        };
         let called = now();
         tell_of_call(0, work, correlation);
         let mut state = state();
@@ -89,7 +102,9 @@ pub unsafe extern "C" fn sim_work(work: *const Work) -> u32 {
                 0 => (called, called + u64::from(correlation)),
                 _ => (work.start, work.end),
             };
-            state.write(&Record { kind: work.kind, work, correlation, number, start, end });
+            if call != work.lost {
+                state.write(&Record { kind: work.kind, work, correlation, number, start, end });
+            }
         }
         for kind in [DRIVER, RUNTIME] {
             let (start, end) = (called, called + 100);
@@ -101,23 +116,24 @@ pub unsafe extern "C" fn sim_work(work: *const Work) -> u32 {
     correlation
 }
 
+/// Destroys a context.
+#[unsafe(no_mangle)]
+pub extern "C" fn sim_destroy_context(context: u32) {
+    if state().contexts.remove(&context) {
+        tell_of_context(2, context);
+    }
+}
+
+/// Unloads a module.
+#[unsafe(no_mangle)]
+pub extern "C" fn sim_unload_module() {
+    tell_of_resource(7, handle(1));
+}
+
 /// Has `count` kernels launched on this thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sim_launch(count: u32) -> u32 {
-    let work = Work {
-        kind: CONCURRENT_KERNEL,
-        cbid: 307,
-        calls: count,
-        records: 1,
-        graph: 0,
-        stream: 7,
-        stamped: 0,
-        size: 0,
-        start: 0,
-        end: 0,
-        name: c"_Z5saxpyPfS_fi".as_ptr(),
-        bytes: 0,
-    };
+    let work = Work { calls: count, ..Work::KERNEL };
     unsafe { sim_work(&raw const work) }
 }
 
@@ -149,51 +165,51 @@ pub extern "C" fn sim_fatal() {
     tell(6, 1, null());
 }
 
-/// From here on, the call with this number fails; 0: none does.
+/// Switches a kind off, as another part of the process can.
 #[unsafe(no_mangle)]
-pub extern "C" fn sim_fail_in(calls: u32, code: Code) {
-    FAIL_CODE.store(code, Ordering::Relaxed);
-    FAIL_IN.store(calls, Ordering::Relaxed);
+pub extern "C" fn sim_switch_off(kind: u32) {
+    state().kinds.remove(&kind);
 }
 
-/// How many calls are left until one fails; 0: it has.
+/// Nothing more is written into the buffers that are being filled. Returns how many wait for delivery.
 #[unsafe(no_mangle)]
-pub extern "C" fn sim_fail_left() -> u32 {
-    FAIL_IN.load(Ordering::Relaxed)
+pub extern "C" fn sim_close_buffers() -> u32 {
+    let mut state = state();
+    state.close_buffers();
+    state.full.len() as u32
 }
 
-/// From here on, this function never returns, and once it has been called no other does either.
+/// Delivers the full buffer with this place in the row, on this thread, as threads that launch do at times.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sim_hang_locked(name: *const c_char) {
-    let name = unsafe { CStr::from_ptr(name) }.to_str().unwrap();
-    *HANGS_LOCKED.lock().unwrap() = String::leak(name.to_owned());
+pub extern "C" fn sim_deliver(place: u32) {
+    let mut state = state();
+    let buffer = state.full.remove(place as usize);
+    state.deliver(buffer);
 }
 
-/// How often a function was called.
+/// Takes the full buffers and keeps them over every flush, as a CUPTI that has forgotten them does.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sim_calls(name: *const c_char) -> u64 {
-    let name = unsafe { CStr::from_ptr(name) }.to_str().unwrap();
-    CALLS.lock().unwrap().get(name).copied().unwrap_or(0)
+pub extern "C" fn sim_keep() -> u32 {
+    let mut state = state();
+    state.close_buffers();
+    let buffers = std::mem::take(&mut state.full);
+    state.kept.extend(buffers);
+    state.kept.len() as u32
 }
 
-/// Waits until a function has been called so often.
+/// Writes into every buffer that is kept, and gives all back at the next flush.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sim_await_call(name: *const c_char, count: u64) {
-    let name = unsafe { CStr::from_ptr(name) }.to_str().unwrap();
-    let fewer = |calls: &mut BTreeMap<&'static str, u64>| calls.get(name).copied().unwrap_or(0) < count;
-    drop(CALLED.wait_while(CALLS.lock().unwrap(), fewer).unwrap());
-}
-
-/// How often any function was called.
-#[unsafe(no_mangle)]
-pub extern "C" fn sim_all_calls() -> u64 {
-    CALLS.lock().unwrap().values().sum()
+pub extern "C" fn sim_write_late() {
+    let mut state = state();
+    let mut kept = std::mem::take(&mut state.kept);
+    kept.iter_mut().for_each(Buffer::write_late);
+    state.hoarded.extend(kept);
 }
 
 /// Waits until every full buffer has been delivered.
 #[unsafe(no_mangle)]
 pub extern "C" fn sim_await_delivery() {
-    drop(CHANGED.wait_while(state(), |state| !state.full.is_empty()).unwrap());
+    drop(CHANGED.wait_while(state(), |state| !state.full.iter().all(|buffer| buffer.unfinished)).unwrap());
 }
 
 /// How much is switched on: the subscription, each callback, domain and kind. It is printed, too.
@@ -202,7 +218,7 @@ pub extern "C" fn sim_left_on() -> u32 {
     let State { subscriber, callbacks, domains, kinds, .. } = &*state();
     let count = usize::from(subscriber.is_some()) + callbacks.len() + domains.len() + kinds.len();
     if count > 0 {
-        eprintln!("simulated CUPTI: on are {} {callbacks:?} {domains:?} {kinds:?}", subscriber.is_some());
+        eprintln!("left on: {} {callbacks:?} {domains:?} {kinds:?}", subscriber.is_some());
     }
     count as u32
 }
@@ -211,10 +227,4 @@ pub extern "C" fn sim_left_on() -> u32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn sim_buffers_held() -> u32 {
     state().held.len() as u32
-}
-
-/// How often the client did what CUPTI forbids.
-#[unsafe(no_mangle)]
-pub extern "C" fn sim_violations() -> u32 {
-    VIOLATIONS.load(Ordering::Relaxed)
 }

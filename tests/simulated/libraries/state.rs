@@ -1,9 +1,9 @@
 //! What the simulation knows of its client, and the client's buffers.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::AtomicU32;
 use std::sync::{Condvar, LazyLock, Mutex, MutexGuard};
 
 use crate::entry::*;
@@ -19,11 +19,83 @@ pub struct Subscriber {
     pub userdata: usize,
 }
 
-/// A buffer of the client.
+/// A buffer of the client, which nobody else may touch while the simulation has it.
 pub struct Buffer {
     pub pointer: usize,
     pub size: usize,
     pub used: usize,
+    pub records: u32,
+    /// Of the records, in their order.
+    sum: u64,
+    /// It has a record of work that has not ended.
+    pub unfinished: bool,
+}
+
+/// What the client would see if it looked: nothing, if `SIM_GUARD` is set. A look ends the process then.
+static GUARDED: LazyLock<bool> = LazyLock::new(|| variable("SIM_GUARD").is_some());
+
+unsafe extern "C" {
+    fn mprotect(address: *mut c_void, length: usize, protection: c_int) -> c_int;
+}
+
+impl Buffer {
+    /// Takes a buffer as the client gave it.
+    fn take(pointer: usize, size: usize) -> Self {
+        Self { pointer, size, used: 0, records: 0, sum: 0, unfinished: false }
+    }
+
+    /// Opens it to this process, or closes it.
+    fn guard(&self, closed: bool) {
+        let (none, read_and_write) = (0, 3);
+        if *GUARDED {
+            let protection = if closed { none } else { read_and_write };
+            let outcome = unsafe { mprotect(self.pointer as *mut c_void, self.size, protection) };
+            assert_eq!(outcome, 0, "buffers lie on whole pages");
+        }
+    }
+
+    fn bytes(&self) -> &'static mut [u8] {
+        unsafe { std::slice::from_raw_parts_mut(self.pointer as *mut u8, self.size) }
+    }
+
+    /// Appends a record.
+    fn append(&mut self, size: usize, write: impl FnOnce(&mut [u8])) {
+        self.guard(false);
+        let room = &mut self.bytes()[self.used..self.used + size];
+        if room.iter().any(|byte| *byte != 0) {
+            violation("a buffer was written to while CUPTI had it");
+        }
+        write(room);
+        self.sum = sum(self.sum, room);
+        self.used += size;
+        self.records += 1;
+        self.guard(true);
+    }
+
+    /// Writes over the first of its records, late.
+    pub fn write_late(&mut self) {
+        self.guard(false);
+        let written = &mut self.bytes()[..self.used];
+        for byte in written.iter_mut().skip(16).take(16) {
+            *byte ^= 0x55;
+        }
+        self.sum = sum(0, written);
+        self.guard(true);
+    }
+
+    /// It goes back: it must be as it was left.
+    fn check(&self) {
+        self.guard(false);
+        let (written, rest) = self.bytes().split_at(self.used);
+        if sum(0, written) != self.sum || rest.iter().any(|byte| *byte != 0) {
+            violation("a buffer was changed while CUPTI had it");
+        }
+    }
+}
+
+fn sum(so_far: u64, bytes: &[u8]) -> u64 {
+    let words = bytes.chunks(8).map(|word| word.iter().fold(0, |sum: u64, byte| sum << 8 | u64::from(*byte)));
+    words.fold(so_far, |sum, word| (sum ^ word).wrapping_mul(0x0100_0000_01b3).rotate_left(23))
 }
 
 #[derive(Default)]
@@ -35,11 +107,13 @@ pub struct State {
     pub buffer_callbacks: Option<(Requested, Completed)>,
     pub zeroed_is_promised: bool,
     pub system_thread_ids: bool,
-    pub context_exists: bool,
+    pub contexts: BTreeSet<u32>,
     /// Buffers being filled, by thread where the release does so.
     pub filling: BTreeMap<u64, Buffer>,
     pub full: Vec<Buffer>,
     pub hoarded: Vec<Buffer>,
+    /// Buffers that no flush gives back.
+    pub kept: Vec<Buffer>,
     /// Addresses of all buffers that the simulation has.
     pub held: BTreeSet<usize>,
     pub dropped: usize,
@@ -49,7 +123,7 @@ pub struct State {
     pub running: u32,
 }
 
-pub static STATE: LazyLock<Mutex<State>> = LazyLock::new(Mutex::default);
+static STATE: LazyLock<Mutex<State>> = LazyLock::new(Mutex::default);
 /// A full buffer waits, or has been delivered, or a callback has returned.
 pub static CHANGED: Condvar = Condvar::new();
 pub static CORRELATION: AtomicU32 = AtomicU32::new(0);
@@ -80,36 +154,50 @@ impl State {
         if !self.held.insert(pointer as usize) {
             violation("a buffer was handed out twice");
         }
-        let bytes = unsafe { std::slice::from_raw_parts_mut(pointer, size) };
+        let buffer = Buffer::take(pointer as usize, size);
         if !self.zeroed_is_promised {
-            bytes.fill(0);
-        } else if bytes.iter().any(|byte| *byte != 0) {
+            buffer.bytes().fill(0);
+        } else if buffer.bytes().iter().any(|byte| *byte != 0) {
             violation("a buffer was promised to be zeroed and is not");
         }
-        Some(Buffer { pointer: pointer as usize, size, used: 0 })
+        buffer.guard(true);
+        Some(buffer)
     }
 
     pub fn deliver(&mut self, buffer: Buffer) {
         let Some((_, completed)) = self.buffer_callbacks else { return };
+        buffer.check();
         self.held.remove(&buffer.pointer);
         let valid = buffer.used - std::mem::take(&mut self.cut).min(buffer.used);
         in_callback(|| unsafe { completed(null_mut(), 0, buffer.pointer as *mut u8, buffer.size, valid) });
     }
 
-    pub fn deliver_everything(&mut self) {
-        let filling = std::mem::take(&mut self.filling).into_values();
-        let buffers = std::mem::take(&mut self.full).into_iter().chain(filling);
-        let hoarded = std::mem::take(&mut self.hoarded);
-        for buffer in buffers.chain(hoarded).collect::<Vec<_>>() {
-            self.deliver(buffer);
+    /// Gives back what is complete; by force, the others, too.
+    pub fn deliver_everything(&mut self, forced: bool) {
+        self.close_buffers();
+        let buffers = std::mem::take(&mut self.full).into_iter().chain(std::mem::take(&mut self.hoarded));
+        for buffer in buffers.collect::<Vec<_>>() {
+            if buffer.unfinished && !forced {
+                self.full.push(buffer);
+            } else {
+                self.deliver(buffer);
+            }
         }
         CHANGED.notify_all();
     }
 
-    /// Room for a record, in the buffer of this thread or of all.
-    pub fn room(&mut self, size: usize) -> Option<&'static mut [u8]> {
+    /// Nothing more is written into the buffers that are being filled.
+    pub fn close_buffers(&mut self) {
+        self.full.extend(std::mem::take(&mut self.filling).into_values());
+    }
+
+    /// The buffer of this thread or of all, with room for a record.
+    fn room(&mut self, size: usize) -> Option<&mut Buffer> {
+        static MOST_RECORDS: LazyLock<u32> =
+            LazyLock::new(|| number("SIM_BUFFER_RECORDS").unwrap_or(u32::MAX));
         let key = if PROFILE.buffer_per_thread { this_thread() } else { 0 };
-        if self.filling.get(&key).is_some_and(|buffer| buffer.size - buffer.used < size) {
+        let is_full = |buffer: &Buffer| buffer.size - buffer.used < size || buffer.records >= *MOST_RECORDS;
+        if self.filling.get(&key).is_some_and(is_full) {
             self.full.extend(self.filling.remove(&key));
             CHANGED.notify_all();
         }
@@ -122,10 +210,7 @@ impl State {
                 }
             }
         }
-        let buffer = self.filling.get_mut(&key)?;
-        let record = buffer.pointer + buffer.used;
-        buffer.used += size;
-        Some(unsafe { std::slice::from_raw_parts_mut(record as *mut u8, size) })
+        self.filling.get_mut(&key)
     }
 
     pub fn write(&mut self, record: &Record<'_>) {
@@ -135,16 +220,12 @@ impl State {
             return;
         }
         let size = known.unwrap_or(record.work.size as usize);
-        if let Some(room) = self.room(size) {
-            record.lay_out(room, self.system_thread_ids);
+        let system_thread_ids = self.system_thread_ids;
+        if let Some(buffer) = self.room(size) {
+            buffer.append(size, |room| record.lay_out(room, system_thread_ids));
+            buffer.unfinished |= record.work.unfinished != 0;
         }
     }
-}
-
-pub fn this_thread() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    thread_local! { static ID: u64 = NEXT.fetch_add(1, Ordering::Relaxed); }
-    ID.with(|id| *id)
 }
 
 pub fn kernel_thread_id() -> u32 {
@@ -152,16 +233,19 @@ pub fn kernel_thread_id() -> u32 {
     link.file_name().and_then(|name| name.to_str()?.parse().ok()).expect("a thread id")
 }
 
-/// The thread that delivers full buffers.
+/// The thread that delivers full buffers; with `SIM_HOLD` there is none, and the test says what is delivered when.
 pub fn start_delivery() {
     static THREAD: LazyLock<()> = LazyLock::new(|| {
+        if variable("SIM_HOLD").is_some() {
+            return;
+        }
         std::thread::spawn(|| {
             let mut state = state();
             loop {
-                match state.full.is_empty() {
-                    true => state = CHANGED.wait(state).unwrap(),
-                    false => {
-                        let buffer = state.full.remove(0);
+                match state.full.iter().position(|buffer| !buffer.unfinished) {
+                    None => state = CHANGED.wait(state).unwrap(),
+                    Some(place) => {
+                        let buffer = state.full.remove(place);
                         state.deliver(buffer);
                         CHANGED.notify_all();
                     }

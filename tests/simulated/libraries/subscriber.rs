@@ -1,20 +1,46 @@
 //! The functions that are not about records: versions, clocks, and the subscription.
 
 use std::ffi::{c_char, c_void};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
 
 use crate::entry::*;
 use crate::layout::PROFILE;
 use crate::state::*;
 
+/// The present time on CUPTI's clock: the host's, and what the script puts on it.
+pub fn now() -> u64 {
+    static SHIFT: LazyLock<i64> = LazyLock::new(|| number("SIM_CLOCK_SHIFT").unwrap_or(0));
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970");
+    (since.as_nanos() as u64).wrapping_add_signed(*SHIFT).wrapping_add_signed(jump())
+}
+
+/// Times that the clock was read by the client.
+static READINGS: AtomicU64 = AtomicU64::new(0);
+
+/// `SIM_CLOCK_JUMP=readings:nanoseconds`: after so many readings, another clock is read.
+fn jump() -> i64 {
+    static JUMP: LazyLock<Option<(u64, i64)>> = LazyLock::new(|| {
+        let text = variable("SIM_CLOCK_JUMP")?;
+        let (readings, shift) = text.split_once(':').expect("readings:nanoseconds");
+        Some((readings.parse().expect("a number"), shift.parse().expect("a number")))
+    });
+    match *JUMP {
+        Some((readings, shift)) if READINGS.load(Ordering::Relaxed) > readings => shift,
+        _ => 0,
+    }
+}
+
 const HANDLE: usize = 0x5ab5;
 
 functions! {
     cuptiGetVersion(version: *mut u32) [NO_ARGUMENT] {
-        let number = variable("SIM_API").and_then(|text| text.parse().ok()).unwrap_or(PROFILE.api);
-        unsafe { version.write(number) };
+        unsafe { version.write(number("SIM_API").unwrap_or(PROFILE.api)) };
         SUCCESS
     }
     cuptiGetTimestamp(timestamp: *mut u64) [NO_ARGUMENT] {
+        READINGS.fetch_add(1, Ordering::Relaxed);
         unsafe { timestamp.write(now()) };
         SUCCESS
     }
@@ -86,4 +112,12 @@ functions! {
         state.system_thread_ids = kind == 1;
         SUCCESS
     }
+}
+
+forbidden! {
+    cuptiFinalize: "which detaches everybody and races with threads inside CUPTI";
+    cuptiEnableAllDomains: "which has every call of the program called back";
+    cuptiActivityRegisterTimestampCallback: "which replaces the clock of every record";
+    cuptiSetEventCollectionMode: "which belongs to an interface that is gone";
+    cuptiEnableKernelReplayMode: "which replays the program's kernels";
 }

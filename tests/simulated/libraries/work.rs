@@ -13,6 +13,14 @@ pub struct Work {
     /// Not 0: the records are those of a graph's nodes.
     pub graph: u32,
     pub stream: u32,
+    pub device: u32,
+    pub context: u32,
+    /// Not 0: every call has this correlation id.
+    pub correlation: u32,
+    /// The call, from 1, whose records are lost; 0: none.
+    pub lost: u32,
+    /// Not 0: the work does not end before the program does.
+    pub unfinished: u32,
     /// Not 0: `start` and `end` are written as they are. Otherwise work starts now and takes as many nanoseconds as
     /// its correlation id says.
     pub stamped: u32,
@@ -24,4 +32,30 @@ pub struct Work {
     pub name: *const std::ffi::c_char,
     /// Of a copy or fill.
     pub bytes: u64,
+}
+
+/// The name of [`Work::KERNEL`].
+pub const SAXPY: &std::ffi::CStr = c"_Z5saxpyPfS_fi";
+
+impl Work {
+    /// One launch of one kernel.
+    pub const KERNEL: Self = Self {
+        kind: 10,  // concurrent kernel
+        cbid: 307, // cuLaunchKernel
+        calls: 1,
+        records: 1,
+        graph: 0,
+        stream: 7,
+        device: 0,
+        context: 1,
+        correlation: 0,
+        lost: 0,
+        unfinished: 0,
+        stamped: 0,
+        size: 0,
+        start: 0,
+        end: 0,
+        name: SAXPY.as_ptr(),
+        bytes: 0,
+    };
 }
