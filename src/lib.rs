@@ -152,8 +152,8 @@ pub use table::reader::Dataset;
 pub use table::schema::{SCHEMA_VERSION, Table};
 pub use table::writer::{CloseReport, DEFAULT_MAX_PART_AGE, DEFAULT_MAX_ROWS_PER_PART, TableReport};
 pub use trace::{
-    Builder, DEFAULT_DEVICE_BUFFERS, DEFAULT_FINISH_TIMEOUT, DEFAULT_FLUSH_PERIOD, FinishError, Profile,
-    Profiler, Replay,
+    Builder, DEFAULT_DEVICE_BUFFERS, DEFAULT_FINISH_TIMEOUT, DEFAULT_FLUSH_PERIOD, DEFAULT_START_TIMEOUT,
+    FinishError, Profile, Profiler, Replay,
 };
 
 /// Spans of `tracing` as ranges (feature `tracing`).

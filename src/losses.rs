@@ -58,6 +58,7 @@ causes! {
     RangeRowIncomplete = "range_row_incomplete": "records that came after the row of their range was written",
     ProcessRangeEventLost = "process_range_event_lost": "starts or ends of process-wide ranges that never arrived",
     ProcessRangeLeftOut = "process_range_left_out": "process-wide ranges that started while 64 were open (is an end missing?): launches inside are not added to them",
+    KindsSwitchedOff = "kinds_switched_off": "kinds of records that something else in the process switched off: theirs are missing from then on",
     CallbackPanics = "callback_panics": "panics caught at the border to C",
     CuptiFatalErrors = "cupti_fatal_errors": "fatal errors that CUPTI reported: it has stopped recording",
     CallsFailed = "cupti_calls_failed": "CUPTI or driver calls that failed while the session ran or ended",

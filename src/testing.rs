@@ -83,6 +83,12 @@ pub fn nvtx_initialised() -> bool {
     range::nvtx::initialised()
 }
 
+/// The next time that CUPTI calls this back, it panics inside: `buffer_requested`, `buffer_completed` or `api`. Only in
+/// builds with debug assertions.
+pub fn panic_in_callback(callback: &'static str) {
+    crate::cupti::panic_in(callback);
+}
+
 /// `nvtxRangePushA`, straight into the handler.
 pub fn nvtx_push(name: &CStr) -> i32 {
     range::nvtx::push(name)

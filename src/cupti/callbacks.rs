@@ -58,8 +58,42 @@ pub(crate) fn seen_nothing() -> bool {
     !BUFFER_REQUESTED.load(Ordering::Relaxed)
 }
 
+/// A callback that a test has panic, in builds for development: what each is called in `panic_in`.
+#[cfg(debug_assertions)]
+static PANICS_IN: std::sync::Mutex<Option<&str>> = std::sync::Mutex::new(None);
+#[cfg(debug_assertions)]
+static ANY_PANICS: AtomicBool = AtomicBool::new(false);
+
+/// The next time, this callback panics: `buffer_requested`, `buffer_completed`, or `api`. Nothing in builds for release.
+pub(crate) fn panic_in(_callback: &'static str) {
+    #[cfg(debug_assertions)]
+    {
+        *PANICS_IN.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(_callback);
+        ANY_PANICS.store(true, Ordering::Relaxed);
+    }
+}
+
+#[cfg(debug_assertions)]
+fn panic_if_asked(callback: &str) {
+    if !ANY_PANICS.load(Ordering::Relaxed) {
+        return;
+    }
+    let mut asked = PANICS_IN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    if *asked == Some(callback) {
+        *asked = None;
+        drop(asked);
+        // Any panic will do; this one is not forbidden by the lints that keep real ones out.
+        std::panic::resume_unwind(Box::new("asked for by a test"));
+    }
+}
+
 /// Nothing unwinds into C.
-fn guard(body: impl FnOnce()) {
+fn guard(_callback: &'static str, body: impl FnOnce()) {
+    let body = || {
+        #[cfg(debug_assertions)]
+        panic_if_asked(_callback);
+        body();
+    };
     if catch_unwind(AssertUnwindSafe(body)).is_err() {
         PANICS.fetch_add(1, Ordering::Relaxed);
     }
@@ -71,19 +105,21 @@ pub(super) unsafe extern "C" fn buffer_requested(
     size: *mut usize,
     max_num_records: *mut usize,
 ) {
-    guard(|| {
-        BUFFER_REQUESTED.store(true, Ordering::Relaxed);
-        let (pointer, bytes) = match Pool::get().take() {
-            Some(block) => (block.into_raw(), BLOCK_BYTES),
-            // CUPTI then drops records and counts them.
-            None => (std::ptr::null_mut(), 0),
-        };
+    let give = |pointer: *mut u8, bytes: usize| {
         // SAFETY: CUPTI passes a valid out-pointer.
         unsafe { buffer.write(pointer) };
         // SAFETY: as above.
         unsafe { size.write(bytes) };
         // SAFETY: as above. 0 means: as many records as fit.
         unsafe { max_num_records.write(0) };
+    };
+    // Nothing at first, so that CUPTI has an answer whatever happens: it then drops records and counts them.
+    give(std::ptr::null_mut(), 0);
+    guard("buffer_requested", || {
+        BUFFER_REQUESTED.store(true, Ordering::Relaxed);
+        if let Some(block) = Pool::get().take() {
+            give(block.into_raw(), BLOCK_BYTES);
+        }
     });
 }
 
@@ -95,7 +131,7 @@ pub(super) unsafe extern "C" fn buffer_completed(
     _size: usize,
     valid_size: usize,
 ) {
-    guard(|| {
+    guard("buffer_completed", || {
         let Some(pointer) = NonNull::new(buffer) else { return };
         // SAFETY: every buffer that CUPTI has came from `buffer_requested`, and it gives each back once.
         let block = unsafe { Block::from_raw(pointer) };
@@ -119,7 +155,7 @@ pub(super) unsafe extern "C" fn api(
     data: *const std::ffi::c_void,
 ) {
     use c::CUpti_CallbackDomain as Domain;
-    guard(|| match domain {
+    guard("api", || match domain {
         Domain::CUPTI_CB_DOMAIN_DRIVER_API => {
             // SAFETY: in this domain CUPTI passes a CUpti_CallbackData that lives during the callback.
             let data = unsafe { &*data.cast::<c::CUpti_CallbackData>() };

@@ -4,6 +4,7 @@
 mod callbacks;
 pub(crate) mod calls;
 mod contexts;
+pub(crate) mod issues;
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::NonNull;
@@ -11,7 +12,7 @@ use std::ptr::NonNull;
 use cupti_sys::bindings as c;
 use cupti_sys::{LibraryVersion, Symbols};
 
-pub(crate) use callbacks::{begin_session, end_session, faults, seen_nothing};
+pub(crate) use callbacks::{begin_session, end_session, faults, panic_in, seen_nothing};
 pub(crate) use contexts::CONTEXTS;
 
 use crate::buffer::Filled;
@@ -160,6 +161,26 @@ impl Cupti {
     /// `cuptiActivityDisable`.
     pub fn disable(self, kind: u32) -> Result<()> {
         call!(self, cuptiActivityDisable, c::CUpti_ActivityKind(kind))
+    }
+
+    /// `cuptiActivityGetEnabledKinds` over all clients, into `kinds`; an error before 13.4.
+    pub fn enabled_kinds(self, kinds: &mut Vec<u32>) -> Result<()> {
+        /// More than there are kinds. Also as a number of bytes, which the headers may mean, enough for ours.
+        const ROOM: usize = 128;
+        let mut buffer = [c::CUpti_ActivityKind(0); ROOM];
+        let (mut room, mut count) = (ROOM as u32, 0);
+        let everybody = std::ptr::null_mut();
+        call!(
+            self,
+            cuptiActivityGetEnabledKinds,
+            everybody,
+            buffer.as_mut_ptr(),
+            &raw mut room,
+            &raw mut count
+        )?;
+        kinds.clear();
+        kinds.extend(buffer.iter().take(count as usize).map(|kind| kind.0));
+        Ok(())
     }
 
     /// `cuptiActivityFlushAll`: with `forced`, also buffers with records that are not complete.

@@ -23,6 +23,8 @@ type Status = c_int;
 type CuContext = *mut c_void;
 
 const SUCCESS: Status = 0;
+/// What every call of the toolkit's stub returns.
+const STUB: Status = 34;
 
 /// The CUDA version that a driver supports, as `cuDriverGetVersion` gives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -123,7 +125,7 @@ macro_rules! call {
 fn failed(call: &'static str, status: Status) -> Error {
     let (kind, hint) = match status {
         100 => (ErrorKind::NoDevice, "no CUDA device is visible: check nvidia-smi and CUDA_VISIBLE_DEVICES"),
-        34 => (
+        STUB => (
             ErrorKind::NoDriver,
             "libcuda.so.1 is the toolkit's stub: remove lib64/stubs from LD_LIBRARY_PATH and install the driver",
         ),
@@ -159,7 +161,8 @@ impl Driver {
         std::mem::forget(library);
         let mut driver = Self { functions, version: DriverVersion(0) };
         let mut version = 0;
-        call!(driver, driver_get_version, "cuDriverGetVersion", &raw mut version)?;
+        call!(driver, driver_get_version, "cuDriverGetVersion", &raw mut version)
+            .map_err(|error| if error.code == Some(STUB) { name_the_stub(error) } else { error })?;
         driver.version = DriverVersion(version.try_into().unwrap_or(0));
         Ok(driver)
     }
@@ -219,6 +222,21 @@ impl Driver {
         let mut popped = std::ptr::null_mut();
         call!(self, ctx_pop_current, "cuCtxPopCurrent", &raw mut popped)?;
         outcome
+    }
+}
+
+/// Adds which file is mapped, so that one knows what to remove.
+fn name_the_stub(error: Error) -> Error {
+    let mapped = cupti_sys::loader::Environment::from_process().mapped;
+    let is_driver = |file: &&std::path::PathBuf| {
+        file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("libcuda.so"))
+    };
+    match mapped.iter().find(is_driver) {
+        Some(file) => {
+            let hint = error.hint.clone().unwrap_or_default();
+            error.with_hint(format!("{hint}; it is {}", file.display()))
+        }
+        None => error,
     }
 }
 

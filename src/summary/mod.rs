@@ -11,7 +11,7 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::losses::Loss;
-use crate::table::rows::{LaunchRow, LossRow, RangeRow, TransferRow};
+use crate::table::rows::{EnvRow, LaunchRow, LossRow, RangeRow, TransferRow};
 
 pub use render::Symbols;
 
@@ -23,6 +23,9 @@ pub const MAX_RANGE_PATHS: usize = 10_000;
 
 /// The name of what is not kept apart.
 pub const OTHER: &str = "(other)";
+
+/// Facts of `env` with this beginning are for everybody to read.
+pub(crate) const WARNING: &str = "warning.";
 
 /// What a run did, in numbers: print it, or use them.
 ///
@@ -39,6 +42,8 @@ pub struct Summary {
     pub transfers: Vec<TransferSummary>,
     /// Causes of lost or unusable records, as in the table `losses`; none with a count of zero.
     pub losses: Vec<Loss>,
+    /// What else everybody should know of the run, a sentence each: the facts of `env` named `warning.…`.
+    pub warnings: Vec<String>,
     /// Everything in one line.
     pub counts: Counts,
 }
@@ -140,6 +145,7 @@ pub(crate) struct SummaryBuilder {
     ranges: ByText<RangeSums>,
     transfers: FxHashMap<&'static str, TransferSums>,
     losses: Vec<Loss>,
+    warnings: Vec<String>,
     counts: Counts,
     /// First start and last end on the device.
     span: Option<(i64, i64)>,
@@ -233,6 +239,13 @@ impl SummaryBuilder {
         }
     }
 
+    /// Takes a fact: the warnings.
+    pub fn env(&mut self, row: &EnvRow) {
+        if row.key.starts_with(WARNING) {
+            self.warnings.push(row.value.clone());
+        }
+    }
+
     /// The summary of all rows so far.
     pub fn finish(self) -> Summary {
         let mut counts = self.counts;
@@ -272,7 +285,7 @@ impl SummaryBuilder {
         transfers.sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then_with(|| a.kind.cmp(b.kind)));
 
         let ranges = tree(self.ranges.into_entries(OTHER).collect(), counts.kernel_ns);
-        Summary { kernels, ranges, transfers, losses: self.losses, counts }
+        Summary { kernels, ranges, transfers, losses: self.losses, warnings: self.warnings, counts }
     }
 
     fn extend_span(&mut self, start_ns: i64, end_ns: i64) {

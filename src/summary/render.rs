@@ -44,6 +44,7 @@ pub(super) fn of_stdout() -> (usize, Symbols) {
 pub(super) fn render(summary: &Summary, width: usize, symbols: Symbols) -> String {
     let mut page = Page { text: String::new(), width: width.max(MIN_WIDTH), symbols };
     page.losses(summary);
+    page.warnings(summary);
     page.totals(summary);
     page.ranges(summary);
     page.kernels(summary);
@@ -77,6 +78,15 @@ impl Page {
             self.paragraph("!   ", "!     ", &line);
         }
         self.text.push('\n');
+    }
+
+    fn warnings(&mut self, summary: &Summary) {
+        for warning in &summary.warnings {
+            self.paragraph("! ", "! ", &one_line(warning));
+        }
+        if !summary.warnings.is_empty() {
+            self.text.push('\n');
+        }
     }
 
     fn totals(&mut self, summary: &Summary) {

@@ -17,6 +17,10 @@ pub const DEFAULT_FLUSH_PERIOD: Duration = Duration::from_secs(1);
 /// How long the end of a session waits for the GPU and for CUPTI, by default.
 pub const DEFAULT_FINISH_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// How long the start of a session waits for CUPTI, by default: switching kernel records on can take seconds where
+/// large modules are loaded already.
+pub const DEFAULT_START_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// How many device-side buffers (3.2 MB of device memory each) CUPTI allocates with each context, by default: enough
 /// that none has to be allocated inside a launch while the worker keeps up. Together with cleared host buffers this
 /// took the worst launch of a million to the level without a profiler (`benches/results/`).
@@ -41,6 +45,7 @@ pub struct Builder {
     pub(super) extra_kinds: Vec<u32>,
     pub(super) extra_tables: Vec<Table>,
     pub(super) flush_period: Duration,
+    pub(super) start_timeout: Duration,
     pub(super) finish_timeout: Duration,
     pub(super) device_buffers: usize,
     pub(super) cupti_path: Option<PathBuf>,
@@ -58,6 +63,7 @@ impl Default for Builder {
             extra_kinds: Vec::new(),
             extra_tables: Vec::new(),
             flush_period: DEFAULT_FLUSH_PERIOD,
+            start_timeout: DEFAULT_START_TIMEOUT,
             finish_timeout: DEFAULT_FINISH_TIMEOUT,
             device_buffers: DEFAULT_DEVICE_BUFFERS,
             cupti_path: None,
@@ -133,6 +139,12 @@ impl Builder {
         self
     }
 
+    /// How long [`start`](Self::start) waits for the driver and CUPTI. Default: [`DEFAULT_START_TIMEOUT`].
+    pub fn start_timeout(mut self, timeout: Duration) -> Self {
+        self.start_timeout = timeout;
+        self
+    }
+
     /// How long [`Profiler::finish`] waits for the GPU and for CUPTI. Default: [`DEFAULT_FINISH_TIMEOUT`].
     pub fn finish_timeout(mut self, timeout: Duration) -> Self {
         self.finish_timeout = timeout;
@@ -176,6 +188,8 @@ impl Builder {
     /// [`PermissionDenied`](ErrorKind::PermissionDenied), [`Call`](ErrorKind::Call): CUPTI refused, with its code;
     /// [`AlreadyRunning`](ErrorKind::AlreadyRunning): a session of this crate runs;
     /// [`OutputExists`](ErrorKind::OutputExists), [`Io`](ErrorKind::Io): the output cannot be made;
+    /// [`Timeout`](ErrorKind::Timeout): CUPTI did not come back in the time that
+    /// [`start_timeout`](Self::start_timeout) sets; no other session can start in this process then, unless it does;
     /// [`Config`](ErrorKind::Config): a setting is out of range.
     pub fn start(self) -> Result<Profiler> {
         self.validate()?;
@@ -194,8 +208,12 @@ impl Builder {
         if self.device_buffers >= 250 {
             return out_of_range("device_buffers", self.device_buffers.to_string(), "below 250");
         }
-        if self.finish_timeout.is_zero() {
-            return out_of_range("finish_timeout", "0".into(), "above 0");
+        for (field, timeout) in
+            [("start_timeout", self.start_timeout), ("finish_timeout", self.finish_timeout)]
+        {
+            if timeout.is_zero() {
+                return out_of_range(field, "0".into(), "above 0");
+            }
         }
         Ok(())
     }

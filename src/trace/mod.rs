@@ -11,9 +11,13 @@ mod profiler;
 mod replay;
 mod session;
 mod texts;
+mod warnings;
+mod watch;
 mod worker;
 
-pub use builder::{Builder, DEFAULT_DEVICE_BUFFERS, DEFAULT_FINISH_TIMEOUT, DEFAULT_FLUSH_PERIOD};
+pub use builder::{
+    Builder, DEFAULT_DEVICE_BUFFERS, DEFAULT_FINISH_TIMEOUT, DEFAULT_FLUSH_PERIOD, DEFAULT_START_TIMEOUT,
+};
 pub use profile::{FinishError, Profile};
 pub use profiler::Profiler;
 pub use replay::Replay;

@@ -122,6 +122,7 @@ impl TableSink for Output {
     }
 
     fn env(&mut self, row: &EnvRow) {
+        self.summary.env(row);
         written!(self.env(row));
     }
 

@@ -10,6 +10,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 pub(crate) use super::delivered::{Buffer, Meanings, Start};
 use super::profile::Tally;
 use super::texts::{args_json, payload_text};
+use super::warnings::WARNING;
 use crate::attribute::{Attributor, Begin, Launch, Origin, Settled, Totals};
 use crate::channel::{self, Event, Named, RangeKind};
 use crate::cupti::calls::{Leads, LeadsTable};
@@ -127,6 +128,7 @@ impl<S: TableSink> Pipeline<S> {
     fn event(&mut self, thread: ThreadId, event: Event<'_>) {
         match event {
             Event::Launch { correlation, range, epoch, cbid, symbol, time } => {
+                self.tally.calls += 1;
                 let leads = self.leads.of(cbid);
                 let time = self.on_cupti_clock(time);
                 self.attributor.launch(Launch {
@@ -571,6 +573,9 @@ impl<S: TableSink> Pipeline<S> {
         self.losses.add(Cause::ProcessRangeLeftOut, counts.process_range_left_out);
         self.fact("session.end_ns", &end.0.to_string());
         self.fact("session.launches_without_record", &counts.launches_without_record.to_string());
+        if let Some(why) = self.tally.nothing_recorded() {
+            self.fact(&format!("{WARNING}nothing_recorded"), &why);
+        }
         let (launches, ranges) = self.attributor.peaks();
         self.fact("session.most_launches_held", &launches.to_string());
         self.fact("session.most_ranges_held", &ranges.to_string());

@@ -15,6 +15,26 @@ pub(crate) struct Tally {
     pub transfers: u64,
     pub ranges: u64,
     pub records: u64,
+    /// Calls that launch work.
+    pub calls: u64,
+}
+
+impl Tally {
+    /// Why there is nothing about the GPU, where there is nothing. What was lost is told elsewhere.
+    pub fn nothing_recorded(self) -> Option<String> {
+        match self {
+            Self { launches: 0, transfers: 0, calls: 0, .. } => Some(
+                "no call that launches GPU work was seen: the work ran before the session, after it, or in another \
+                 process"
+                    .to_owned(),
+            ),
+            Self { launches: 0, transfers: 0, calls, .. } => Some(format!(
+                "{calls} calls that launch GPU work were seen, and CUPTI gave no record for any: they failed, or \
+                 were captured into a graph that was not launched, or this CUPTI does not know this GPU"
+            )),
+            _ => None,
+        }
+    }
 }
 
 /// The result of a session or of a replay.

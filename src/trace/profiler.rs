@@ -2,7 +2,8 @@
 
 use std::ffi::OsString;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -11,12 +12,14 @@ use super::collector::Collector;
 use super::output::Output;
 use super::pipeline::{Pipeline, Start};
 use super::profile::{FinishError, Profile};
-use super::session::{Libraries, Tracing};
+use super::session::{Libraries, OtherNvtx, Tracing};
+use super::warnings;
+use super::watch::Watch;
 use super::worker::{Control, Ended, LastWords, Recording, Worker};
 use crate::buffer::{INITIAL_BLOCKS, Pool};
 use crate::capture::{Frame, Place, Writer};
 use crate::channel;
-use crate::cupti;
+use crate::cupti::{self, issues};
 use crate::error::{Error, ErrorKind, Result};
 use crate::losses::Cause;
 use crate::range::{self, nvtx, nvtx::env::Injection};
@@ -43,12 +46,30 @@ struct Running {
     control: Sender<Control>,
     /// None: it had no work.
     worker: JoinHandle<Option<Ended>>,
+    /// Closed when the worker has ended.
+    worker_ended: Mutex<Receiver<()>>,
+    /// Whether the worker is inside CUPTI.
+    watch: Arc<Watch>,
     tracing: Tracing,
     libraries: Libraries,
     nvtx_injection: Option<Injection>,
     finish_timeout: Duration,
     process: u32,
     slot: Slot,
+}
+
+/// A session that was switched on; none once somebody has taken it.
+struct Started(Option<(Slot, Tracing)>);
+
+impl Drop for Started {
+    /// Nobody waits for it any more: everything is switched off, and buffers are not kept for anybody.
+    fn drop(&mut self) {
+        if let Some((slot, tracing)) = self.0.take() {
+            drop(tracing);
+            cupti::end_session();
+            drop(slot);
+        }
+    }
 }
 
 /// The right to be the one session of this process.
@@ -98,7 +119,11 @@ impl Profiler {
 
     pub(super) fn start(builder: Builder) -> Result<Self> {
         let slot = Slot::take()?;
-        let libraries = Libraries::get(builder.cupti_path.as_deref())?;
+        let limit = builder.start_timeout;
+        let path = builder.cupti_path.clone();
+        // The slot goes along: where a library never comes back, no other session may start.
+        let load = move || Libraries::get(path.as_deref()).map(|libraries| (slot, libraries));
+        let (slot, libraries) = within(limit, "cuprof-load", LIBRARIES, load)??;
         nvtx::keep();
         let time = Nanos::now();
         let start = Start { version: libraries.version, time, epoch: range::epoch() };
@@ -110,26 +135,48 @@ impl Profiler {
         // The thread waits for its work: there is none unless CUPTI and the outputs can be had.
         let (work, work_comes) = mpsc::channel::<Worker>();
         let (control, controls) = mpsc::channel();
+        let (end, ended) = mpsc::channel::<()>();
         let collector = Collector::start()?;
-        let worker = std::thread::Builder::new()
-            .name("cuprof-worker".into())
-            .spawn(move || work_comes.recv().ok().map(|worker| worker.run(&controls)))
-            .map_err(|source| {
+        let run = move || {
+            let _at_the_end = end;
+            work_comes.recv().ok().map(|worker| worker.run(&controls))
+        };
+        let worker =
+            std::thread::Builder::new().name("cuprof-worker".into()).spawn(run).map_err(|source| {
                 Error::new(ErrorKind::Io, "cannot start the worker thread").with_source(source)
             })?;
         let named = nvtx::known_names();
         channel::begin_session(collector.thread().clone());
 
-        let nvtx_injection = builder.nvtx_libraries.then(|| Injection::set(libraries.loaded.path()));
+        let may_be_injected = issues::nvtx_may_be_injected(libraries.version);
+        let nvtx_injection =
+            (builder.nvtx_libraries && may_be_injected).then(|| Injection::set(libraries.loaded.path()));
+        let other_nvtx = match &nvtx_injection {
+            Some(Injection::Set(_)) => OtherNvtx::Take,
+            Some(Injection::Taken(by)) => OtherNvtx::Taken(by.clone()),
+            None if builder.nvtx_libraries => OtherNvtx::Crashes,
+            None => OtherNvtx::Leave,
+        };
+        let asked = builder.clone();
+        let switch_on = move || {
+            Tracing::start(libraries, &asked, other_nvtx).map(|tracing| Started(Some((slot, tracing))))
+        };
+        let watch = Arc::new(Watch::new());
         // CUPTI first: where it refuses, no file has been touched, least of all one that was to be overwritten.
-        let started = Tracing::start(libraries, &builder, nvtx_injection.as_ref())
-            .and_then(|tracing| Ok((prepare(&builder, &libraries, start, named, collector)?, tracing)));
-        match started {
-            Ok((prepared, tracing)) => {
+        let started = within(limit, "cuprof-start", LIBRARIES, switch_on)
+            .and_then(|started| started)
+            .and_then(|started| {
+                let watch = Arc::clone(&watch);
+                Ok((prepare(&builder, &libraries, start, named, collector, watch)?, started))
+            });
+        match started.map(|(prepared, mut started)| (prepared, started.0.take())) {
+            Ok((prepared, Some((slot, tracing)))) => {
                 let _thread_waits = work.send(prepared);
                 let running = Running {
                     control,
                     worker,
+                    worker_ended: Mutex::new(ended),
+                    watch,
                     tracing,
                     libraries,
                     nvtx_injection,
@@ -139,6 +186,7 @@ impl Profiler {
                 };
                 Ok(Self { running: Some(running) })
             }
+            Ok((_, None)) => Err(Error::new(ErrorKind::Call, "CUPTI was not switched on")),
             Err(error) => {
                 channel::end_session();
                 cupti::end_session();
@@ -159,14 +207,15 @@ impl Profiler {
         let Some(running) = &self.running else { return Ok(()) };
         running.check_process()?;
         let (cupti, timeout) = (running.libraries.cupti, running.finish_timeout);
-        within(timeout, "cuprof-flush", move || {
+        within(timeout, "cuprof-flush", FLUSH, move || {
             if cupti::seen_nothing() { Ok(()) } else { cupti.flush_all(false) }
         })??;
         let (done, wait) = mpsc::channel();
         let gone = || Error::new(ErrorKind::Call, "the worker thread has ended");
         running.control.send(Control::Flush(done)).map_err(|_| gone())?;
         running.worker.thread().unpark();
-        wait.recv_timeout(timeout).map_err(|_| timed_out(timeout, "writing the rows"))
+        wait.recv_timeout(timeout)
+            .map_err(|_| timed_out(timeout, Waited { what: "writing the rows", ..FLUSH }))
     }
 
     /// Ends the session: waits for the GPU, has CUPTI deliver everything, writes the last rows and closes the files.
@@ -208,42 +257,40 @@ impl Running {
             std::mem::forget(self);
             return Err(FinishError { error, profile: Box::new(Profile::empty()) });
         }
-        let Self { control, worker, tracing, libraries, nvtx_injection, finish_timeout, slot, .. } = self;
-        let ended = within(finish_timeout, "cuprof-finish", move || {
+        let Self { control, worker, worker_ended, watch, tracing, libraries, .. } = self;
+        let Self { nvtx_injection, finish_timeout, slot, .. } = self;
+        let ended = within(finish_timeout, "cuprof-finish", FLUSH, move || {
             let mut tracing = tracing;
             let mut words = tracing.flush_to_the_end();
             channel::end_session();
             let failures = tracing.stop();
             words.losses.push((Cause::CallsFailed, failures.len() as u64));
             words.facts.append(&mut tracing.facts);
-            drop(slot); // here, so that a session whose end hangs keeps the slot
-            words
+            (words, slot) // here, so that a session whose end hangs keeps the slot
         });
         channel::end_session();
         drop(nvtx_injection);
-        let (mut words, timeout) = match ended {
-            Ok(words) => (words, None),
+        let (mut words, slot, timeout) = match ended {
+            Ok((words, slot)) => (words, Some(slot), None),
             Err(error) => {
                 let losses = vec![(Cause::FlushTimeouts, 1)];
-                (LastWords { losses, cupti_hangs: true, ..LastWords::default() }, Some(error))
+                (LastWords { losses, cupti_hangs: true, ..LastWords::default() }, None, Some(error))
             }
         };
-        let facts = within(finish_timeout, "cuprof-facts", move || last_facts(&libraries));
+        let facts = within(finish_timeout, "cuprof-facts", FLUSH, move || last_facts(&libraries));
         words.facts.extend(facts.unwrap_or_default());
         let _worker_is_there = control.send(Control::Finish(words));
         worker.thread().unpark();
-        // Writing takes as long as it takes. But where CUPTI hangs, the worker may hang in it, too.
-        let (ended, timeout) = match timeout {
-            None => (worker.join(), None),
-            Some(error) => match within(finish_timeout, "cuprof-join", move || worker.join()) {
-                Ok(ended) => (ended, Some(error)),
-                Err(_) => {
-                    cupti::end_session();
-                    return Err(FinishError { error, profile: Box::new(Profile::empty()) });
-                }
-            },
-        };
+        if !comes_to_an_end(&worker_ended, &watch, finish_timeout) {
+            cupti::end_session();
+            // The worker still uses what a session has; another would get in its way.
+            std::mem::forget(slot);
+            let error = timeout.unwrap_or_else(|| timed_out(finish_timeout, FLUSH));
+            return Err(FinishError { error, profile: Box::new(Profile::empty()) });
+        }
+        let ended = worker.join();
         cupti::end_session();
+        drop(slot);
         let Ok(Some(ended)) = ended else {
             let error =
                 Error::new(ErrorKind::Call, "the worker thread panicked; finished parts are complete");
@@ -251,6 +298,18 @@ impl Running {
         };
         Profile::from_ended(ended, timeout)
     }
+}
+
+/// Waits for the worker. Writing takes as long as it takes, but a call of CUPTI no longer than the limit: false then.
+fn comes_to_an_end(ended: &Mutex<Receiver<()>>, watch: &Watch, limit: Duration) -> bool {
+    let ended = ended.lock().unwrap_or_else(PoisonError::into_inner);
+    let look = limit.min(Duration::from_millis(100));
+    while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(look) {
+        if watch.inside_for() > limit {
+            return false;
+        }
+    }
+    true
 }
 
 impl Profile {
@@ -275,8 +334,10 @@ fn prepare(
     start: Start,
     named: Vec<u8>,
     collector: Collector,
+    watch: Arc<Watch>,
 ) -> Result<Worker> {
-    let facts = facts(libraries, start.time);
+    let mut facts = facts(libraries, start.time);
+    facts.extend(warnings::of(libraries));
     // Neither may be lost for the other's sake: the recording's old contents go when the output is there.
     let place = builder.recording.as_deref().map(|path| Place::find(path, builder.overwrite)).transpose()?;
     let output = match Output::new(builder.output.as_deref(), builder.writer_options(facts.clone())) {
@@ -302,15 +363,32 @@ fn prepare(
     for (key, value) in facts {
         pipeline.fact(&key, &value);
     }
-    let mut worker = Worker::new(libraries.cupti, collector, pipeline, recording);
-    worker.compare_clocks();
-    Ok(worker)
+    Ok(Worker::new(libraries.cupti, collector, pipeline, recording, watch))
 }
+
+/// What was waited for, and which setting says for how long.
+#[derive(Clone, Copy)]
+struct Waited {
+    what: &'static str,
+    hint: &'static str,
+}
+
+const LIBRARIES: Waited = Waited {
+    what: "the driver or CUPTI",
+    hint: "CUPTI may hang, or be busy with large modules that are loaded already: start the session before the first \
+           CUDA call; a longer limit is set by Builder::start_timeout",
+};
+
+const FLUSH: Waited = Waited {
+    what: "the GPU or CUPTI",
+    hint: "a kernel may never end, or CUPTI hangs; a longer limit is set by Builder::finish_timeout",
+};
 
 /// Runs what may hang on a thread of its own and waits for it that long; then the thread is left alone.
 fn within<T: Send + 'static>(
     limit: Duration,
     name: &str,
+    waited: Waited,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T> {
     let (done, wait) = mpsc::channel();
@@ -320,12 +398,12 @@ fn within<T: Send + 'static>(
             let _nobody_waits = done.send(work());
         })
         .map_err(|source| Error::new(ErrorKind::Io, "cannot start a thread").with_source(source))?;
-    wait.recv_timeout(limit).map_err(|_| timed_out(limit, "the GPU or CUPTI"))
+    wait.recv_timeout(limit).map_err(|_| timed_out(limit, waited))
 }
 
-fn timed_out(limit: Duration, what: &str) -> Error {
-    Error::new(ErrorKind::Timeout, format!("{what} did not come back within {limit:?}"))
-        .with_hint("a kernel may never end, or CUPTI hangs; a longer limit is set by Builder::finish_timeout")
+fn timed_out(limit: Duration, waited: Waited) -> Error {
+    Error::new(ErrorKind::Timeout, format!("{} did not come back within {limit:?}", waited.what))
+        .with_hint(waited.hint)
 }
 
 /// What is known at the start: stored in each file's metadata and in `env`.

@@ -1,23 +1,22 @@
 //! CUPTI's side of a session: what has to be switched on, in which order, and how it is undone.
 
+use std::ffi::OsString;
 use std::path::Path;
 use std::sync::OnceLock;
 
 use cupti_sys::bindings as c;
+use cupti_sys::loader::Environment;
 use cupti_sys::{LibraryVersion, kind};
 
 use super::builder::Builder;
 use super::flusher::Flusher;
+use super::warnings::WARNING;
 use super::worker::LastWords;
-use crate::cupti::{self, CONTEXTS, Cupti, Subscriber, calls};
+use crate::cupti::{self, CONTEXTS, Cupti, Subscriber, calls, issues};
 use crate::driver::Driver;
 use crate::error::{Error, ErrorKind, Result};
 use crate::losses::Cause;
-use crate::range::nvtx::{self, env::Injection};
-
-/// Before this version, switching kernel records off can hang for ever (CUPTI's release notes of 13.0 Update 1), so
-/// the kind stays on; its buffers are then recycled unread.
-const KERNELS_CAN_BE_DISABLED: LibraryVersion = LibraryVersion::from_api(130_001);
+use crate::range::nvtx;
 
 /// The kinds of activity records that a session enables, beside what it was asked for.
 const DEFAULT_KINDS: [u32; 5] =
@@ -75,11 +74,26 @@ impl Libraries {
     }
 }
 
+/// What a session does about NVTX in other shared libraries.
+pub(super) enum OtherNvtx {
+    /// Nothing.
+    Leave,
+    /// It is pointed at CUPTI.
+    Take,
+    /// Another tool has it: this one.
+    Taken(OsString),
+    /// CUPTI of this version crashes in it.
+    Crashes,
+}
+
 /// What is switched on.
 pub(super) struct Tracing {
     libraries: Libraries,
     subscriber: Option<Subscriber>,
+    /// The kinds of records that were switched on.
     kinds: Vec<u32>,
+    /// Whether this CUPTI tells which kinds are on.
+    kinds_can_be_seen: bool,
     flusher: Option<Flusher>,
     /// Facts about the start, such as attributes that the library refused.
     pub facts: Vec<(String, String)>,
@@ -87,9 +101,15 @@ pub(super) struct Tracing {
 
 impl Tracing {
     /// Switches everything on. On failure, dropping the half-made value switches everything off again.
-    pub fn start(libraries: Libraries, builder: &Builder, nvtx: Option<&Injection>) -> Result<Self> {
-        let mut tracing =
-            Self { libraries, subscriber: None, kinds: Vec::new(), flusher: None, facts: Vec::new() };
+    pub fn start(libraries: Libraries, builder: &Builder, nvtx: OtherNvtx) -> Result<Self> {
+        let mut tracing = Self {
+            libraries,
+            subscriber: None,
+            kinds: Vec::new(),
+            kinds_can_be_seen: true,
+            flusher: None,
+            facts: Vec::new(),
+        };
         let cupti = libraries.cupti;
         // First of all: if somebody else holds CUPTI, nothing of theirs may be touched.
         let subscriber = cupti.subscribe().map_err(name_the_holder)?;
@@ -120,15 +140,20 @@ impl Tracing {
             tracing.optional("cuptiEnableCallback", cupti.enable_callback(&subscriber, domain, cbid));
         }
         match nvtx {
-            Some(Injection::Set(_)) => {
+            OtherNvtx::Take => {
                 let domain = c::CUpti_CallbackDomain::CUPTI_CB_DOMAIN_NVTX;
                 tracing.optional("cuptiEnableDomain(NVTX)", cupti.enable_domain(&subscriber, domain));
             }
-            Some(Injection::Taken(by)) => {
+            OtherNvtx::Taken(by) => {
                 let taken = format!("left to another tool: {}", by.display());
                 tracing.facts.push((nvtx::env::VARIABLE.to_owned(), taken));
             }
-            None => {}
+            OtherNvtx::Crashes => {
+                let text = "NVTX of other shared libraries is left alone: with this version of CUPTI it would crash; \
+                            install CUPTI 13.0 Update 1 or newer";
+                tracing.facts.push((format!("{WARNING}nvtx_libraries"), text.to_owned()));
+            }
+            OtherNvtx::Leave => {}
         }
         // From here on, dropping the half-made value unsubscribes.
         tracing.subscriber = Some(subscriber);
@@ -148,6 +173,8 @@ impl Tracing {
                 Err(error) => tracing.optional(&format!("cuptiActivityEnable({kind})"), Err(error)),
             }
         }
+        // A library that does not see what was switched on just now would not see either that it was switched off.
+        tracing.kinds_can_be_seen = tracing.missing_kinds().is_some_and(|missing| missing.is_empty());
         tracing.flusher = Some(Flusher::start(cupti, builder.flush_period)?);
         Ok(tracing)
     }
@@ -165,6 +192,16 @@ impl Tracing {
             self.optional("CUPTI_ACTIVITY_ATTR_DEVICE_BUFFER_PRE_ALLOCATE_VALUE", outcome);
         }
         self.optional("cuptiSetThreadIdType", cupti.use_system_thread_ids());
+    }
+
+    /// The session's kinds that are not on; none where CUPTI does not tell.
+    fn missing_kinds(&self) -> Option<Vec<u32>> {
+        if !self.kinds_can_be_seen {
+            return None;
+        }
+        let mut on = Vec::new();
+        self.libraries.cupti.enabled_kinds(&mut on).ok()?;
+        Some(self.kinds.iter().copied().filter(|kind| !on.contains(kind)).collect())
     }
 
     /// Notes what the library refused; the session goes on without it.
@@ -187,6 +224,10 @@ impl Tracing {
             failures.extend(cupti.flush_all(false).err());
             failures.extend(cupti.flush_all(true).err());
         }
+        for kind in self.missing_kinds().unwrap_or_default() {
+            words.losses.push((Cause::KindsSwitchedOff, 1));
+            words.facts.push((format!("switched_off.{kind}"), "by something else in the process".to_owned()));
+        }
         match cupti.take_dropped() {
             Ok(dropped) => words.losses.push((Cause::RecordsDropped, dropped)),
             Err(error) => failures.push(error),
@@ -202,8 +243,10 @@ impl Tracing {
         self.flusher = None;
         let Libraries { cupti, version, .. } = self.libraries;
         let mut failures = Vec::new();
-        for kind in self.kinds.drain(..).rev() {
-            if kind == kind::CONCURRENT_KERNEL && version < KERNELS_CAN_BE_DISABLED {
+        let gone = self.missing_kinds().unwrap_or_default();
+        for kind in self.kinds.drain(..).rev().filter(|kind| !gone.contains(kind)) {
+            // Its buffers are then recycled unread.
+            if kind == kind::CONCURRENT_KERNEL && issues::kernels_stay_on(version) {
                 continue;
             }
             failures.extend(cupti.disable(kind).err());
@@ -232,8 +275,21 @@ fn name_the_holder(error: Error) -> Error {
         "NSYS_PROFILING_SESSION_ID",
         "NV_COMPUTE_PROFILER_PERFWORKS_DIR",
     ];
+    /// Parts of the names of libraries that such tools bring along.
+    const LIBRARIES: [&str; 5] = [
+        "sanitizer-public",
+        "sanitizer-collection",
+        "libcudadebugger",
+        "libToolsInjection",
+        "libcuda-injection",
+    ];
     let set = SIGNS.iter().filter_map(|name| Some(format!("{name}={}", std::env::var(name).ok()?)));
-    let set: Vec<_> = set.collect();
+    let mapped = Environment::from_process().mapped;
+    let mapped = mapped.iter().filter(|file| {
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        LIBRARIES.iter().any(|library| name.contains(library))
+    });
+    let set: Vec<_> = set.chain(mapped.map(|file| format!("{} is loaded", file.display()))).collect();
     let hint = "only one profiler can be active in a process: run without nsys, ncu, cuda-gdb, compute-sanitizer \
                 or another CUPTI client";
     if set.is_empty() {

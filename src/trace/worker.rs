@@ -1,5 +1,6 @@
 //! The thread that turns what was delivered into rows.
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 use std::time::{Duration, Instant};
 
@@ -7,6 +8,7 @@ use super::collector::{Collector, Run};
 use super::output::{Closed, Output};
 use super::pipeline::{Buffer, Meanings, Pipeline};
 use super::profile::Tally;
+use super::watch::Watch;
 use crate::attribute::SETTLING_ROUNDS;
 use crate::buffer::{Filled, Pool};
 use crate::capture::{CallName, Frame, Strings, Writer};
@@ -54,6 +56,7 @@ pub(super) struct Worker {
     recording: Option<Recording>,
     offsets: Vec<u32>,
     housekeeping_due: Instant,
+    watch: Arc<Watch>,
 }
 
 impl Worker {
@@ -62,6 +65,7 @@ impl Worker {
         collector: Collector,
         pipeline: Pipeline<Output>,
         recording: Option<Recording>,
+        watch: Arc<Watch>,
     ) -> Self {
         Self {
             cupti,
@@ -70,11 +74,13 @@ impl Worker {
             recording,
             offsets: Vec::new(),
             housekeeping_due: Instant::now() + HOUSEKEEPING,
+            watch,
         }
     }
 
     /// Works until told to finish, or until nobody can tell any more.
     pub fn run(mut self, control: &Receiver<Control>) -> Ended {
+        self.compare_clocks();
         loop {
             let busy = self.round();
             match control.try_recv() {
@@ -121,14 +127,15 @@ impl Worker {
     }
 
     fn buffer(&mut self, filled: &Filled) {
-        let complete = self.cupti.record_offsets(filled, &mut self.offsets);
+        let Self { watch, cupti, offsets, .. } = self;
+        let complete = watch.call(|| cupti.record_offsets(filled, offsets));
         let buffer = Buffer {
             received: Nanos::now(),
             bytes: filled.block.bytes(filled.valid_bytes),
             offsets: &self.offsets,
             complete,
         };
-        let meanings = Live(self.cupti);
+        let meanings = Live(self.cupti, &self.watch);
         if let Some(recording) = &mut self.recording {
             recording.buffer(&buffer, &meanings);
         }
@@ -145,15 +152,15 @@ impl Worker {
         self.pipeline.settle();
         self.pipeline.sink().tick(now);
         self.compare_clocks();
-        if let Ok(dropped) = self.cupti.take_dropped() {
+        if let Ok(dropped) = self.watch.call(|| self.cupti.take_dropped()) {
             self.loss(Cause::RecordsDropped, dropped);
         }
     }
 
     /// Reads both clocks. To be done before anything is converted from one to the other.
-    pub fn compare_clocks(&mut self) {
+    fn compare_clocks(&mut self) {
         let before = Nanos::now();
-        let Ok(cupti_ns) = self.cupti.timestamp_ns() else { return };
+        let Ok(cupti_ns) = self.watch.call(|| self.cupti.timestamp_ns()) else { return };
         let host = Nanos(before.0 + (Nanos::now().0 - before.0) / 2);
         let Ok(cupti_ns) = i64::try_from(cupti_ns) else { return };
         if let Some(recording) = &mut self.recording {
@@ -215,15 +222,15 @@ impl Worker {
 }
 
 /// The meanings in this process.
-struct Live(Cupti);
+struct Live<'a>(Cupti, &'a Watch);
 
-impl Meanings for Live {
+impl Meanings for Live<'_> {
     fn string(&self, pointer: u64) -> Option<&[u8]> {
         cupti::record_string(pointer)
     }
 
     fn call_name(&self, kind: u32, cbid: u32) -> Option<String> {
-        self.0.callback_name(cupti::api_domain(kind), cbid)
+        self.1.call(|| self.0.callback_name(cupti::api_domain(kind), cbid))
     }
 }
 
