@@ -1,5 +1,6 @@
 //! The traced session: from a builder to a profile.
 
+mod aside;
 mod builder;
 mod collector;
 mod delivered;

@@ -28,7 +28,7 @@ use crate::units::{Nanos, SymbolId, ThreadId};
 const PLAUSIBLE_NS: i64 = 3_600_000_000_000;
 
 /// Clocks that differ by less than this are the same clock, read one after the other.
-const CLOCK_TOLERANCE_NS: u64 = 1_000_000;
+pub(super) const CLOCK_TOLERANCE_NS: u64 = 1_000_000;
 
 /// Kernel-name pointers that are remembered before the table starts afresh.
 const MAX_NAME_POINTERS: usize = 1 << 16;

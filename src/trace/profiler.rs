@@ -363,7 +363,7 @@ fn prepare(
     for (key, value) in facts {
         pipeline.fact(&key, &value);
     }
-    Ok(Worker::new(libraries.cupti, collector, pipeline, recording, watch))
+    Worker::new(libraries.cupti, collector, pipeline, recording, watch)
 }
 
 /// What was waited for, and which setting says for how long.

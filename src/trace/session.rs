@@ -22,6 +22,9 @@ use crate::range::nvtx;
 const DEFAULT_KINDS: [u32; 5] =
     [kind::CONCURRENT_KERNEL, kind::MEMCPY, kind::MEMCPY2, kind::MEMSET, kind::OVERHEAD];
 
+/// What CUPTI answers to a number that it does not know.
+const INVALID_PARAMETER: i32 = c::CUptiResult::CUPTI_ERROR_INVALID_PARAMETER.0 as i32;
+
 /// The libraries of this process.
 #[derive(Clone, Copy)]
 pub(super) struct Libraries {
@@ -114,9 +117,12 @@ impl Tracing {
         // First of all: if somebody else holds CUPTI, nothing of theirs may be touched.
         let subscriber = cupti.subscribe().map_err(name_the_holder)?;
         for (cbid, _) in calls::LAUNCHING {
-            // An older library does not know the newest calls, and says so.
             let driver = c::CUpti_CallbackDomain::CUPTI_CB_DOMAIN_DRIVER_API;
-            let _unknown_to_older = cupti.enable_callback(&subscriber, driver, cbid.0);
+            match cupti.enable_callback(&subscriber, driver, cbid.0) {
+                // An older library does not know the newest calls, and says so.
+                Err(error) if error.code == Some(INVALID_PARAMETER) => {}
+                outcome => tracing.optional(&format!("cuptiEnableCallback(1, {})", cbid.0), outcome),
+            }
         }
         let wanted = [
             (
@@ -196,7 +202,7 @@ impl Tracing {
 
     /// The session's kinds that are not on; none where CUPTI does not tell.
     fn missing_kinds(&self) -> Option<Vec<u32>> {
-        if !self.kinds_can_be_seen {
+        if !self.kinds_can_be_seen || self.kinds.is_empty() {
             return None;
         }
         let mut on = Vec::new();

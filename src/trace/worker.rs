@@ -1,12 +1,14 @@
 //! The thread that turns what was delivered into rows.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 use std::time::{Duration, Instant};
 
+use super::aside::Aside;
 use super::collector::{Collector, Run};
 use super::output::{Closed, Output};
-use super::pipeline::{Buffer, Meanings, Pipeline};
+use super::pipeline::{Buffer, CLOCK_TOLERANCE_NS, Meanings, Pipeline};
 use super::profile::Tally;
 use super::watch::Watch;
 use crate::attribute::SETTLING_ROUNDS;
@@ -14,7 +16,7 @@ use crate::buffer::{Filled, Pool};
 use crate::capture::{CallName, Frame, Strings, Writer};
 use crate::channel;
 use crate::cupti::{self, Cupti};
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::losses::Cause;
 use crate::record::{Decoder, Record};
 use crate::units::Nanos;
@@ -57,6 +59,11 @@ pub(super) struct Worker {
     offsets: Vec<u32>,
     housekeeping_due: Instant,
     watch: Arc<Watch>,
+    aside: Aside,
+    /// Records that CUPTI said it dropped, and that are not counted yet.
+    dropped: Arc<AtomicU64>,
+    /// How far CUPTI's clock was ahead of the host's at the last comparison.
+    ahead_ns: i64,
 }
 
 impl Worker {
@@ -66,8 +73,8 @@ impl Worker {
         pipeline: Pipeline<Output>,
         recording: Option<Recording>,
         watch: Arc<Watch>,
-    ) -> Self {
-        Self {
+    ) -> Result<Self> {
+        Ok(Self {
             cupti,
             collector,
             pipeline,
@@ -75,7 +82,10 @@ impl Worker {
             offsets: Vec::new(),
             housekeeping_due: Instant::now() + HOUSEKEEPING,
             watch,
-        }
+            aside: Aside::start()?,
+            dropped: Arc::default(),
+            ahead_ns: 0,
+        })
     }
 
     /// Works until told to finish, or until nobody can tell any more.
@@ -111,13 +121,18 @@ impl Worker {
         let filled = pool.next_full();
         self.events_before(filled.as_ref().map_or_else(Instant::now, |filled| filled.completed));
         let Some(filled) = filled else { return false };
+        self.follow_clock();
         self.buffer(&filled);
         pool.recycle(filled.block);
         true
     }
 
     fn events_before(&mut self, moment: Instant) {
-        for Run { thread, bytes } in self.collector.take_before(moment) {
+        let runs = self.collector.take_before(moment);
+        if runs.iter().any(|run| !run.bytes.is_empty()) {
+            self.follow_clock();
+        }
+        for Run { thread, bytes } in runs {
             self.pipeline.thread(thread.tid, thread.name.as_deref());
             self.pipeline.events(thread.tid, &bytes);
             if let Some(Recording { writer, .. }) = &mut self.recording {
@@ -152,17 +167,43 @@ impl Worker {
         self.pipeline.settle();
         self.pipeline.sink().tick(now);
         self.compare_clocks();
-        if let Ok(dropped) = self.watch.call(|| self.cupti.take_dropped()) {
-            self.loss(Cause::RecordsDropped, dropped);
+        let (cupti, sum) = (self.cupti, Arc::clone(&self.dropped));
+        // Added up over there: what was read is gone from CUPTI, even if it comes too late for this call.
+        let read = move || sum.fetch_add(cupti.take_dropped().unwrap_or(0), Ordering::Relaxed);
+        let _later = self.aside.call(read);
+        let dropped = self.dropped.swap(0, Ordering::Relaxed);
+        self.loss(Cause::RecordsDropped, dropped);
+    }
+
+    /// Both clocks at one moment. To be read before anything is converted from one to the other.
+    fn compare_clocks(&mut self) {
+        if let Some((cupti_ns, host)) = self.both_clocks() {
+            self.clocks(cupti_ns, host);
         }
     }
 
-    /// Reads both clocks. To be done before anything is converted from one to the other.
-    fn compare_clocks(&mut self) {
-        let before = Nanos::now();
-        let Ok(cupti_ns) = self.watch.call(|| self.cupti.timestamp_ns()) else { return };
-        let host = Nanos(before.0 + (Nanos::now().0 - before.0) / 2);
-        let Ok(cupti_ns) = i64::try_from(cupti_ns) else { return };
+    /// Follows CUPTI to another clock, which it takes once CUDA has come up: what was launched since is on that one.
+    fn follow_clock(&mut self) {
+        if let Some((cupti_ns, host)) = self.both_clocks()
+            && cupti_ns.saturating_sub(host.0).abs_diff(self.ahead_ns) > CLOCK_TOLERANCE_NS
+        {
+            self.clocks(cupti_ns, host);
+        }
+    }
+
+    fn both_clocks(&self) -> Option<(i64, Nanos)> {
+        let cupti = self.cupti;
+        let read = move || {
+            let before = Nanos::now();
+            let cupti_ns = cupti.timestamp_ns().ok()?;
+            let host = Nanos(before.0 + (Nanos::now().0 - before.0) / 2);
+            Some((i64::try_from(cupti_ns).ok()?, host))
+        };
+        self.aside.call(read)?
+    }
+
+    fn clocks(&mut self, cupti_ns: i64, host: Nanos) {
+        self.ahead_ns = cupti_ns.saturating_sub(host.0);
         if let Some(recording) = &mut self.recording {
             recording.writer.write(&Frame::Clock { cupti_ns, host });
         }
@@ -191,6 +232,8 @@ impl Worker {
             self.compare_clocks();
         }
         while self.round() {}
+        let late = self.dropped.swap(0, Ordering::Relaxed);
+        self.loss(Cause::RecordsDropped, late);
         let dropped = channel::dropped();
         self.loss(Cause::LaunchEventsDropped, dropped.launches);
         self.loss(Cause::RangeEventsDropped, dropped.range_events);

@@ -13,15 +13,13 @@ pub use work::Work;
 pub mod kind {
     pub const MEMCPY: u32 = 1;
     pub const MEMSET: u32 = 2;
+    pub const KERNEL: u32 = 3;
     pub const CONCURRENT_KERNEL: u32 = 10;
     pub const OVERHEAD: u32 = 17;
     pub const MEMCPY2: u32 = 22;
     pub const SYNCHRONIZATION: u32 = 38;
     pub const MEMORY2: u32 = 49;
 }
-
-/// The mangled name of the kernels that [`Simulated::launch`] launches.
-pub const KERNEL: &CStr = work::SAXPY;
 
 impl Work {
     /// One copy to the device.
@@ -81,6 +79,10 @@ functions! {
     unload_module = b"sim_unload_module"();
     /// Another part of the process switches a kind off.
     switch_off = b"sim_switch_off"(kind: u32);
+    /// What `SIM_SLOW` names goes on.
+    go_on = b"sim_go_on"();
+    /// Whether a kind is on.
+    is_on = b"sim_is_on"(kind: u32) -> bool;
     /// Ends the buffers that are being filled. Returns how many wait for delivery.
     close_buffers = b"sim_close_buffers"() -> u32;
     /// Delivers one of them on this thread.
@@ -92,6 +94,8 @@ functions! {
     hang_locked_in = b"sim_hang_locked"(name: *const c_char);
     calls_to = b"sim_calls"(name: *const c_char) -> u64;
     await_call_to = b"sim_await_call"(name: *const c_char, count: u64);
+    /// Prints which functions were called.
+    print_calls = b"sim_print_calls"();
     /// Calls to any function.
     all_calls = b"sim_all_calls"() -> u64;
     /// Waits until full buffers have been delivered.

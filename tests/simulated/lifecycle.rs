@@ -34,9 +34,9 @@ fn a_disabled_profiler_does_nothing_and_succeeds() -> Outcome {
 }
 
 #[test]
-fn a_process_without_gpu_work_is_never_flushed() -> Outcome {
+fn b44_a_process_without_gpu_work_is_never_flushed() -> Outcome {
     // A CUPTI that never came up can hang when asked to.
-    let process = Process::of(a_process_without_gpu_work_is_never_flushed);
+    let process = Process::of(b44_a_process_without_gpu_work_is_never_flushed);
     process.failing("cuptiActivityFlushAll:*:hang").run(|| {
         let folder = tempfile::tempdir()?;
         let output = folder.path().join("run.cuprof");
@@ -58,8 +58,8 @@ fn a_process_without_gpu_work_is_never_flushed() -> Outcome {
 }
 
 #[test]
-fn a_flush_that_never_returns_is_left_alone_and_told() -> Outcome {
-    let process = Process::of(a_flush_that_never_returns_is_left_alone_and_told);
+fn b44_a_flush_that_never_returns_is_left_alone_and_told() -> Outcome {
+    let process = Process::of(b44_a_flush_that_never_returns_is_left_alone_and_told);
     process.failing("cuptiActivityFlushAll:*:hang").run(|| {
         let folder = tempfile::tempdir()?;
         let output = folder.path().join("run.cuprof");
@@ -104,17 +104,37 @@ fn a_flush_that_hangs_with_cuptis_lock_does_not_take_the_profile_along() -> Outc
 }
 
 #[test]
-fn a_worker_that_hangs_in_cupti_too_is_left_alone() -> Outcome {
-    Process::of(a_worker_that_hangs_in_cupti_too_is_left_alone).run(|| {
+fn a_clock_that_is_never_told_keeps_no_row_back() -> Outcome {
+    Process::of(a_clock_that_is_never_told_keeps_no_row_back).run(|| {
         let profiler = Profiler::builder().finish_timeout(SOON).start()?;
         let cupti = Simulated::get();
+        cupti.launch(10);
+        profiler.flush()?;
         cupti.hang_locked(c"cuptiGetTimestamp");
         let calls = cupti.calls(c"cuptiGetTimestamp");
-        cupti.await_call(c"cuptiGetTimestamp", calls + 1); // the worker's, every second
+        cupti.await_call(c"cuptiGetTimestamp", calls + 1); // at least every second
+        let (error, profile) = profiler.failing(&[("flush_timeouts", 1)])?;
+        assert_eq!(error.kind, ErrorKind::Timeout);
+        assert_eq!(profile.launches(), 10);
+        Ok(())
+    })
+}
+
+#[test]
+fn a_worker_that_hangs_in_cupti_is_left_alone() -> Outcome {
+    let process = Process::of(a_worker_that_hangs_in_cupti_is_left_alone);
+    process.failing("cuptiActivityGetNextRecord:*:hang").run(|| {
+        let profiler = Profiler::builder().finish_timeout(SOON).start()?;
+        let cupti = Simulated::get();
+        cupti.launch(10_000);
+        cupti.await_call(c"cuptiActivityGetNextRecord", 1);
         let error = profiler.flush().err().ok_or("the worker answered")?;
         assert_eq!(error.kind, ErrorKind::Timeout);
         let (error, _empty) = profiler.failing(&[])?;
         assert_eq!(error.kind, ErrorKind::Timeout);
+        // What hangs would get in the way of another session.
+        let Err(error) = Profiler::builder().start() else { panic!("a session was started") };
+        assert_eq!(error.kind, ErrorKind::AlreadyRunning);
         Ok(())
     })
 }
@@ -170,8 +190,8 @@ fn a_session_that_is_dropped_has_complete_files() -> Outcome {
 }
 
 #[test]
-fn a_session_that_is_dropped_by_a_panic_has_complete_files() -> Outcome {
-    Process::of(a_session_that_is_dropped_by_a_panic_has_complete_files).run(|| {
+fn b82_a_session_that_is_dropped_by_a_panic_has_complete_files() -> Outcome {
+    Process::of(b82_a_session_that_is_dropped_by_a_panic_has_complete_files).run(|| {
         let folder = tempfile::tempdir()?;
         let output = folder.path().join("run.cuprof");
         let cupti = Simulated::get();
@@ -200,8 +220,8 @@ fn a_forked_child_can_neither_finish_nor_disturb_its_parents_session() -> Outcom
         let mut profiler = Some(Profiler::builder().output(&output).start()?);
         let cupti = Simulated::get();
         cupti.launch(5);
-        let calls = cupti.all_calls();
         let succeeded = fork_and_run(|| {
+            let calls = cupti.all_calls();
             let Some(profiler) = profiler.take() else { return false };
             let flushed = profiler.flush().is_err_and(|error| error.kind == ErrorKind::Config);
             let _range = cuprof::range!("in the child");
@@ -212,6 +232,7 @@ fn a_forked_child_can_neither_finish_nor_disturb_its_parents_session() -> Outcom
         })?;
         assert!(succeeded, "the child's finish");
         let dropped = fork_and_run(|| {
+            let calls = cupti.all_calls();
             drop(profiler.take());
             cupti.all_calls() == calls
         })?;
@@ -232,8 +253,8 @@ fn footprint() -> Result<(usize, usize), Box<dyn std::error::Error>> {
 }
 
 #[test]
-fn a_thousand_sessions_in_a_row_do_not_grow() -> Outcome {
-    Process::of(a_thousand_sessions_in_a_row_do_not_grow).version("13.5").run(|| {
+fn b40_a_thousand_sessions_in_a_row_do_not_grow() -> Outcome {
+    Process::of(b40_a_thousand_sessions_in_a_row_do_not_grow).version("13.5").run(|| {
         let cupti = Simulated::get();
         let session = || -> Outcome {
             let profiler = Profiler::builder().start()?;

@@ -10,6 +10,7 @@
     reason = "helpers of tests, too, may fail a test and talk"
 )]
 
+mod checks;
 mod damage;
 #[path = "../gpu/frame.rs"]
 mod frame;
@@ -18,6 +19,7 @@ mod lifecycle;
 mod loading;
 mod output;
 mod process;
+mod recipes;
 mod records;
 mod session;
 mod start;

@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -14,6 +15,9 @@ use crate::Outcome;
 
 /// Set in the process of a test: the test's name.
 const INSIDE: &str = "CUPROF_TEST_INSIDE";
+
+/// Set in the process of a test: where the simulated libraries are.
+const BUILT: &str = "CUPROF_TEST_LIBRARIES";
 
 /// The variables by which the crate searches for CUPTI. Tests set them as they need.
 const SEARCHED: [&str; 7] = [
@@ -46,6 +50,7 @@ pub struct Process {
     variables: Vec<(OsString, OsString)>,
     script: &'static str,
     end: End,
+    violations: &'static [&'static str],
     /// Kept until the process has ended.
     _folders: Vec<tempfile::TempDir>,
 }
@@ -56,8 +61,14 @@ impl Process {
         let path = std::any::type_name::<Test>();
         let test = path.split_once("::").map_or(path, |(_crate, test)| test);
         let libraries = libraries();
-        let process =
-            Self { test, variables: Vec::new(), script: "", end: End::Passed, _folders: Vec::new() };
+        let process = Self {
+            test,
+            variables: Vec::new(),
+            script: "",
+            end: End::Passed,
+            violations: &[],
+            _folders: Vec::new(),
+        };
         process
             .with("LD_LIBRARY_PATH", libraries)
             .with("CUPROF_CUPTI_PATH", libraries.join("libcupti.so.13"))
@@ -107,6 +118,11 @@ impl Process {
         Self { end, ..self }
     }
 
+    /// Breaking these rules of CUPTI: what the simulation prints of each contains this.
+    pub fn breaking(self, violations: &'static [&'static str]) -> Self {
+        Self { violations, ..self }
+    }
+
     /// Runs `inside` there. It must end as it should, and without violating CUPTI's rules.
     pub fn run(self, inside: impl FnOnce() -> Outcome) -> Outcome {
         self.output(inside).map(|_| ())
@@ -129,6 +145,7 @@ impl Process {
             .args(["--exact", self.test, "--nocapture", "--test-threads=1", "--include-ignored"])
             .envs(self.variables.iter().map(|(variable, value)| (variable, value)))
             .env(INSIDE, self.test)
+            .env(BUILT, libraries())
             .env("RUST_BACKTRACE", "0")
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
@@ -158,8 +175,10 @@ impl Process {
         };
         assert_eq!(end, self.end, "{} ended with {status}\n{output}\n{errors}", self.test);
         // Both libraries print what nobody may do, and how the process ends does not matter to that.
-        let rules = errors.lines().filter(|line| line.starts_with("simulated "));
-        assert_eq!(rules.collect::<Vec<_>>(), [""; 0], "{}: CUPTI's rules were violated", self.test);
+        let broken: Vec<_> = errors.lines().filter(|line| line.starts_with("simulated ")).collect();
+        let as_expected = broken.len() == self.violations.len()
+            && broken.iter().zip(self.violations).all(|(line, expected)| line.contains(expected));
+        assert!(as_expected, "{}: CUPTI's rules were violated: {broken:#?}", self.test);
         output.lines().filter(|line| line.starts_with("skipped")).for_each(|line| println!("{line}"));
         Ok(output)
     }
@@ -188,8 +207,14 @@ pub const VERSIONS: [&str; 8] = ["12.0", "12.4", "12.6", "12.9", "13.0.0", "13.0
 pub fn libraries() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("simulated");
-        if !is_inside() {
+        if let Some(built) = std::env::var_os(BUILT) {
+            return built.into();
+        }
+        // Named by what they are made of: they are built again when that has changed.
+        let name = format!("simulated-{:016x}", fingerprint().unwrap());
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let complete = folder.join("complete");
+        if !complete.exists() {
             fs::create_dir_all(&folder).unwrap();
             std::thread::scope(|scope| {
                 for (source, names) in LIBRARIES {
@@ -197,9 +222,25 @@ pub fn libraries() -> &'static Path {
                     scope.spawn(move || build(folder, source, names));
                 }
             });
+            fs::write(complete, []).unwrap();
         }
         folder
     })
+}
+
+/// A number for everything that the libraries are made of.
+fn fingerprint() -> std::io::Result<u64> {
+    let mut sources = Vec::new();
+    for file in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/simulated/libraries"))? {
+        let path = file?.path();
+        sources.push((path.clone(), fs::read(path)?));
+    }
+    sources.push((file!().into(), include_bytes!("process.rs").to_vec()));
+    sources.sort();
+    let mut hasher = DefaultHasher::new();
+    sources.hash(&mut hasher);
+    std::env::var_os("RUSTUP_TOOLCHAIN").hash(&mut hasher);
+    Ok(Hasher::finish(&hasher))
 }
 
 /// Renames functions in a library, so that nobody finds them.

@@ -30,8 +30,8 @@ fn session(work: impl FnOnce(Simulated)) -> Result<(Profile, Dataset, TempDir)> 
 }
 
 #[test]
-fn records_of_unknown_kinds_and_sizes_are_counted_and_their_neighbours_read() -> Outcome {
-    Process::of(records_of_unknown_kinds_and_sizes_are_counted_and_their_neighbours_read).run(|| {
+fn b10_records_of_unknown_kinds_and_sizes_are_counted_and_their_neighbours_read() -> Outcome {
+    Process::of(b10_records_of_unknown_kinds_and_sizes_are_counted_and_their_neighbours_read).run(|| {
         let (profile, dataset, _folder) = session(|cupti| {
             for (kind, size) in [(60, 64), (9_999, 8), (0x7fff_ffff, 4_096), (0, 24), (u32::MAX, 808)] {
                 cupti.launch(1);
@@ -75,8 +75,8 @@ fn a_walk_that_fails_is_counted() -> Outcome {
 }
 
 #[test]
-fn kernel_names_that_are_not_utf_8_or_absent_are_kept_as_far_as_they_can_be() -> Outcome {
-    Process::of(kernel_names_that_are_not_utf_8_or_absent_are_kept_as_far_as_they_can_be).run(|| {
+fn b62_kernel_names_that_are_not_utf_8_or_absent_are_kept_as_far_as_they_can_be() -> Outcome {
+    Process::of(b62_kernel_names_that_are_not_utf_8_or_absent_are_kept_as_far_as_they_can_be).run(|| {
         let (profile, dataset, _folder) = session(|cupti| {
             let names = [c"\xff\xfe kernel \xc3", c"", c"_ZN", c"_Z\xff", c"a\"b\\c\nd", c"plain"];
             for name in names {
@@ -97,8 +97,9 @@ fn kernel_names_that_are_not_utf_8_or_absent_are_kept_as_far_as_they_can_be() ->
 }
 
 #[test]
-fn range_names_that_are_not_utf_8_and_pops_without_a_push_are_kept_and_counted() -> Outcome {
-    let process = Process::of(range_names_that_are_not_utf_8_and_pops_without_a_push_are_kept_and_counted);
+fn b63_range_names_that_are_not_utf_8_and_pops_without_a_push_are_kept_and_counted() -> Outcome {
+    let process =
+        Process::of(b63_range_names_that_are_not_utf_8_and_pops_without_a_push_are_kept_and_counted);
     process.run(|| {
         let (profile, dataset, _folder) = session(|cupti| {
             cuprof::testing::nvtx_push(c"bad \xff name");
@@ -118,8 +119,8 @@ fn range_names_that_are_not_utf_8_and_pops_without_a_push_are_kept_and_counted()
 }
 
 #[test]
-fn ranges_that_are_open_at_the_end_are_kept_and_counted() -> Outcome {
-    Process::of(ranges_that_are_open_at_the_end_are_kept_and_counted).run(|| {
+fn b63_ranges_that_are_open_at_the_end_are_kept_and_counted() -> Outcome {
+    Process::of(b63_ranges_that_are_open_at_the_end_are_kept_and_counted).run(|| {
         let mut open = Vec::new();
         let (profile, dataset, _folder) = session(|cupti| {
             let outer = cuprof::range!("outer");
@@ -148,8 +149,8 @@ fn ranges_that_are_open_at_the_end_are_kept_and_counted() -> Outcome {
 }
 
 #[test]
-fn impossible_times_are_flagged_and_counted_and_never_become_durations() -> Outcome {
-    Process::of(impossible_times_are_flagged_and_counted_and_never_become_durations).run(|| {
+fn b19_impossible_times_are_flagged_and_counted_and_never_become_durations() -> Outcome {
+    Process::of(b19_impossible_times_are_flagged_and_counted_and_never_become_durations).run(|| {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_nanos() as u64;
         let (profile, dataset, _folder) = session(|cupti| {
             let _range = cuprof::range!("range");
@@ -196,8 +197,8 @@ fn impossible_times_are_flagged_and_counted_and_never_become_durations() -> Outc
 }
 
 #[test]
-fn dropped_records_are_added_up_although_each_reading_resets_them() -> Outcome {
-    Process::of(dropped_records_are_added_up_although_each_reading_resets_them).run(|| {
+fn b34_dropped_records_are_added_up_although_each_reading_resets_them() -> Outcome {
+    Process::of(b34_dropped_records_are_added_up_although_each_reading_resets_them).run(|| {
         let (profile, ..) = session(|cupti| {
             cupti.drop_records(5);
             // One reading after this one has begun once the next but one does.
@@ -211,8 +212,8 @@ fn dropped_records_are_added_up_although_each_reading_resets_them() -> Outcome {
 }
 
 #[test]
-fn exhausted_buffers_are_counted_as_declined_requests_and_dropped_records() -> Outcome {
-    Process::of(exhausted_buffers_are_counted_as_declined_requests_and_dropped_records).run(|| {
+fn b37_exhausted_buffers_are_counted_as_declined_requests_and_dropped_records() -> Outcome {
+    Process::of(b37_exhausted_buffers_are_counted_as_declined_requests_and_dropped_records).run(|| {
         let (profile, ..) = session(|cupti| {
             cupti.launch(1);
             // As so many threads that have launched once, until there is no buffer left.
@@ -247,9 +248,9 @@ fn a_fatal_error_of_cupti_is_told() -> Outcome {
 }
 
 #[test]
-fn a_clock_of_cuptis_own_is_followed_from_the_first_record_on() -> Outcome {
+fn b20_a_clock_of_cuptis_own_is_followed_from_the_first_record_on() -> Outcome {
     // Ten hours ahead of the host's.
-    let process = Process::of(a_clock_of_cuptis_own_is_followed_from_the_first_record_on);
+    let process = Process::of(b20_a_clock_of_cuptis_own_is_followed_from_the_first_record_on);
     process.with("SIM_CLOCK_SHIFT", "36000000000000").run(|| {
         let (profile, dataset, _folder) = session(|cupti| {
             let _range = cuprof::range!("range");

@@ -229,12 +229,12 @@ fn common_rows(dataset: &Dataset) -> Result<Vec<String>, Box<dyn std::error::Err
 }
 
 #[test]
-fn every_version_of_cupti_gives_the_same_rows() -> Outcome {
+fn b10_every_version_of_cupti_gives_the_same_rows() -> Outcome {
     let folder = tempfile::tempdir()?;
     let mut runs = Vec::new();
     for version in VERSIONS {
         let output = folder.path().join(version);
-        let process = Process::of(every_version_of_cupti_gives_the_same_rows).version(version);
+        let process = Process::of(b10_every_version_of_cupti_gives_the_same_rows).version(version);
         process.with("OUTPUT", &output).run(|| {
             let profiler = Profiler::builder().output(given("OUTPUT")).start()?;
             let cupti = Simulated::get();

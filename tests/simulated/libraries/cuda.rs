@@ -1,7 +1,7 @@
 //! A simulation of `libcuda.so.1`: one device, and contexts in which everything has already run.
 //!
 //! `SIM_CUDA_VERSION` is the driver's CUDA version (13000), `SIM_CUDA_FAIL` makes calls fail
-//! (`cuInit:999,cuCtxSynchronize:719`), and the call that `SIM_CUDA_HANG` names never returns.
+//! (`cuInit:999,cuCtxSynchronize:719`), `SIM_CUDA_DEVICES` lists devices (171), and the call that `SIM_CUDA_HANG` names never returns.
 #![deny(warnings, unsafe_op_in_unsafe_fn)]
 
 use std::cell::Cell;
@@ -52,6 +52,12 @@ fn enter(name: &str) -> Result<(), c_int> {
     }
 }
 
+/// The devices that are visible, `SIM_CUDA_DEVICES`: a byte that its UUID consists of, for each.
+fn devices() -> Vec<u8> {
+    let visible = std::env::var("SIM_CUDA_DEVICES").unwrap_or_else(|_| "171".into());
+    visible.split(',').map(|device| device.parse().expect("a byte")).collect()
+}
+
 macro_rules! functions {
     ($($name:ident($($arg:ident: $type:ty),*) { $($out:ident = $value:expr;)* })*) => {$(
         /// # Safety
@@ -73,10 +79,10 @@ functions! {
     cuDriverGetVersion(version: *mut c_int) {
         version = std::env::var("SIM_CUDA_VERSION").ok().and_then(|text| text.parse().ok()).unwrap_or(13_000);
     }
-    cuDeviceGetCount(count: *mut c_int) { count = 1; }
+    cuDeviceGetCount(count: *mut c_int) { count = devices().len() as c_int; }
     cuDeviceGet(device: *mut c_int, ordinal: c_int) { device = ordinal; }
     cuDeviceGetName(name: *mut [u8; 14], _length: c_int, _device: c_int) { name = *b"Simulated GPU\0"; }
-    cuDeviceGetUuid(uuid: *mut [u8; 16], _device: c_int) { uuid = [0xab; 16]; }
+    cuDeviceGetUuid(uuid: *mut [u8; 16], device: c_int) { uuid = [devices()[device as usize]; 16]; }
     cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, _device: c_int) { value = attribute; }
     cuDeviceTotalMem_v2(bytes: *mut usize, _device: c_int) { bytes = 1 << 30; }
     cuCtxPushCurrent_v2(_context: *mut c_void) {}

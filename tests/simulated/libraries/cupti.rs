@@ -8,8 +8,9 @@
 //! | `SIM_VERSION` | which CUPTI it is: a name in `PROFILES` |
 //! | `SIM_API` | the number that `cuptiGetVersion` reports, if another |
 //! | `SIM_FAIL` | calls that fail, by first argument: `cuptiActivityEnable:10:999,cuptiSubscribe:*:39`; the code `hang`: it never returns; a fourth part: only the n-th call |
+//! | `SIM_SLOW` | the call that does not return before the test says so |
 //! | `SIM_CLOCK_SHIFT` | nanoseconds that CUPTI's clock is ahead of the host's |
-//! | `SIM_CLOCK_JUMP` | `readings:nanoseconds`: so much further ahead after so many readings |
+//! | `SIM_CLOCK_JUMP` | nanoseconds that it is further ahead once there has been a context |
 //! | `SIM_LOCKED_CALLBACKS` | set: a lock is held over each callback, and taken in every call |
 //! | `SIM_GUARD` | set: buffers cannot be read or written by anybody else while CUPTI has them |
 //! | `SIM_BUFFER_RECORDS` | records after which a buffer is full |

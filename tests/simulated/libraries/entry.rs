@@ -110,6 +110,18 @@ pub unsafe extern "C" fn sim_hang_locked(name: *const c_char) {
     ANY_HANGS_LOCKED.store(true, Ordering::Relaxed);
 }
 
+/// The call that waits until the test says that it may go on: `SIM_SLOW`.
+static SLOW: LazyLock<String> = LazyLock::new(|| variable("SIM_SLOW").unwrap_or_default());
+static GOES_ON: Mutex<bool> = Mutex::new(false);
+static MAY_GO_ON: Condvar = Condvar::new();
+
+/// What waits goes on.
+#[unsafe(no_mangle)]
+pub extern "C" fn sim_go_on() {
+    *GOES_ON.lock().unwrap() = true;
+    MAY_GO_ON.notify_all();
+}
+
 pub fn park() -> ! {
     loop {
         std::thread::park();
@@ -197,6 +209,12 @@ pub unsafe extern "C" fn sim_await_call(name: *const c_char, count: u64) {
     WAITING.fetch_sub(1, Ordering::SeqCst);
 }
 
+/// Prints the functions that were called, `called NAME`.
+#[unsafe(no_mangle)]
+pub extern "C" fn sim_print_calls() {
+    CALLS.lock().unwrap().iter().for_each(|call| println!("called {}", call.name));
+}
+
 /// How often any function was called.
 #[unsafe(no_mangle)]
 pub extern "C" fn sim_all_calls() -> u64 {
@@ -262,6 +280,9 @@ pub fn enter(call: &'static Call, argument: u32) -> Result<(), Code> {
     }
     let count = call.note();
     drop(locked());
+    if *SLOW == call.name {
+        drop(MAY_GO_ON.wait_while(GOES_ON.lock().unwrap(), |goes_on| !*goes_on).unwrap());
+    }
     if ANY_HANGS_LOCKED.load(Ordering::Relaxed) {
         if *HANGS_LOCKED.lock().unwrap() == call.name {
             let _locked = GATE.write();

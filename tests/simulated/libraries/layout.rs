@@ -120,6 +120,9 @@ impl Record<'_> {
             }
             MEMCPY | MEMCPY2 => {
                 put(record, 4, [1, 1, 3, 1]); // host to device, pageable, device, asynchronous
+                if work.copy_kind != 0 {
+                    put(record, 4, [work.copy_kind as u8]);
+                }
                 (put8(record, 8, work.bytes), put8(record, 16, start), put8(record, 24, end));
                 (put4(record, 32, device), put4(record, 36, context), put4(record, 40, stream));
                 if kind == MEMCPY {

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use crate::entry::in_callback;
 use crate::layout::{DRIVER, RUNTIME, Record};
 use crate::state::*;
-use crate::subscriber::now;
+use crate::subscriber::{CUDA_IS_UP, now};
 use crate::work::Work;
 
 /// The beginning of `CUpti_CallbackData`, and all that the crate may read of it.
@@ -86,6 +86,7 @@ fn tell_of_call(site: u32, work: &Work, correlation: u32) {
 pub unsafe extern "C" fn sim_work(work: *const Work) -> u32 {
     let work = unsafe { &*work };
     if state().contexts.insert(work.context) {
+        CUDA_IS_UP.store(true, Ordering::Relaxed);
         tell_of_context(1, work.context);
     }
     let mut correlation = 0;
@@ -169,6 +170,12 @@ pub extern "C" fn sim_fatal() {
 #[unsafe(no_mangle)]
 pub extern "C" fn sim_switch_off(kind: u32) {
     state().kinds.remove(&kind);
+}
+
+/// Whether a kind is on.
+#[unsafe(no_mangle)]
+pub extern "C" fn sim_is_on(kind: u32) -> bool {
+    state().kinds.contains(&kind)
 }
 
 /// Nothing more is written into the buffers that are being filled. Returns how many wait for delivery.

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_void};
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
 use crate::entry::*;
@@ -16,20 +16,13 @@ pub fn now() -> u64 {
     (since.as_nanos() as u64).wrapping_add_signed(*SHIFT).wrapping_add_signed(jump())
 }
 
-/// Times that the clock was read by the client.
-static READINGS: AtomicU64 = AtomicU64::new(0);
+/// Whether there has been a context.
+pub static CUDA_IS_UP: AtomicBool = AtomicBool::new(false);
 
-/// `SIM_CLOCK_JUMP=readings:nanoseconds`: after so many readings, another clock is read.
+/// `SIM_CLOCK_JUMP`: once CUDA is up, another clock is read.
 fn jump() -> i64 {
-    static JUMP: LazyLock<Option<(u64, i64)>> = LazyLock::new(|| {
-        let text = variable("SIM_CLOCK_JUMP")?;
-        let (readings, shift) = text.split_once(':').expect("readings:nanoseconds");
-        Some((readings.parse().expect("a number"), shift.parse().expect("a number")))
-    });
-    match *JUMP {
-        Some((readings, shift)) if READINGS.load(Ordering::Relaxed) > readings => shift,
-        _ => 0,
-    }
+    static JUMP: LazyLock<i64> = LazyLock::new(|| number("SIM_CLOCK_JUMP").unwrap_or(0));
+    if CUDA_IS_UP.load(Ordering::Relaxed) { *JUMP } else { 0 }
 }
 
 const HANDLE: usize = 0x5ab5;
@@ -40,7 +33,6 @@ functions! {
         SUCCESS
     }
     cuptiGetTimestamp(timestamp: *mut u64) [NO_ARGUMENT] {
-        READINGS.fetch_add(1, Ordering::Relaxed);
         unsafe { timestamp.write(now()) };
         SUCCESS
     }

@@ -19,6 +19,8 @@ pub struct Work {
     pub correlation: u32,
     /// The call, from 1, whose records are lost; 0: none.
     pub lost: u32,
+    /// Not 0: the direction of a copy.
+    pub copy_kind: u32,
     /// Not 0: the work does not end before the program does.
     pub unfinished: u32,
     /// Not 0: `start` and `end` are written as they are. Otherwise work starts now and takes as many nanoseconds as
@@ -50,6 +52,7 @@ impl Work {
         context: 1,
         correlation: 0,
         lost: 0,
+        copy_kind: 0,
         unfinished: 0,
         stamped: 0,
         size: 0,
