@@ -121,6 +121,7 @@
 //! | 2 | `attribute`, `names`, `summary` | records to launches to ranges; kernel names; the printed result |
 //! | 3 | `cupti` | the only caller of CUPTI, and what CUPTI calls back |
 //! | 4 | `trace` | a session: builder, worker, end; replay |
+//! | 4 | `control` | what is done to a GPU so that a measurement can be repeated |
 //!
 //! A room uses only rooms of lower floors; `tests/floors.rs` enforces that. The raw interface (generated bindings, the
 //! layouts of every version, the loader) is the crate `cupti-sys`.
@@ -129,6 +130,7 @@ mod attribute;
 mod buffer;
 mod capture;
 mod channel;
+mod control;
 mod cupti;
 mod driver;
 mod error;
@@ -144,6 +146,8 @@ mod trace;
 mod units;
 
 pub use channel::{Arg, ArgValue};
+pub use control::{Cache, CacheReport, CuptiCache, FillSize, L2Control, Probe, Residual};
+pub use driver::Stream;
 pub use error::{Error, ErrorKind, Result};
 pub use losses::Loss;
 pub use range::{Entered, ProcessRange, Range, RangeHandle, in_range, process_range};

@@ -14,7 +14,7 @@ pub use recordings::{Enlarged, Ranges, Stage, enlarge, replay_up_to};
 /// An event as a test sees it; what an event does not have is zero or empty.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
-    /// `launch`, `push`, `start`, `own`, `end`, `mark`, `unbalanced`, `name`, or `damaged`.
+    /// `launch`, `internal launch`, `push`, `start`, `own`, `end`, `mark`, `unbalanced`, `name`, or `damaged`.
     pub what: &'static str,
     /// The range that begins or ends, or that a launch or mark is in.
     pub range: u64,
@@ -102,6 +102,7 @@ fn see(event: &Event<'_>) -> Seen {
     let raw = |range: Option<crate::units::RangeId>| range.map_or(0, |range| range.0.get());
     match event {
         Event::Launch { range, .. } => Seen { what: "launch", range: raw(*range), ..Seen::default() },
+        Event::InternalLaunch { .. } => Seen { what: "internal launch", ..Seen::default() },
         Event::Begin { range, kind, parent, domain, category, color, payload, name, .. } => Seen {
             what: match kind {
                 channel::RangeKind::Stack => "push",

@@ -21,8 +21,8 @@ const FLOORS: [&[&str]; 7] = [
     &["attribute", "names", "range", "summary"],
     // CUPTI, and what it calls back.
     &["cupti"],
-    // All of it in one session.
-    &["trace"],
+    // All of it in one session; what is done to a GPU beside.
+    &["control", "trace"],
     // A way in for integration tests and benches.
     &["testing"],
     // The crate as its users see it.

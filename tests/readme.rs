@@ -41,7 +41,7 @@ fn row_of(table: Table) -> Result<&'static str, Box<dyn Error>> {
         Table::Ranges => "one range instance",
         Table::RangeSets => "one member of one set of process-wide ranges",
         Table::Marks => "one NVTX mark",
-        Table::Overheads => "one span that CUPTI or the driver spent on itself",
+        Table::Overheads => "one span that CUPTI, the driver or a cache flush took",
         Table::ApiCalls => "one runtime or driver call; if asked for (`Builder::api_calls`)",
         Table::Synchronizations => "one synchronising call; if asked for (`Builder::synchronizations`)",
         Table::MemoryOperations => "one allocation or release; if asked for (`Builder::memory_operations`)",

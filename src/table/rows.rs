@@ -186,7 +186,7 @@ pub(crate) struct MarkRow {
     pub range: Option<RangeId>,
 }
 
-/// `overheads`: a span that CUPTI or the driver spent on itself.
+/// `overheads`: a span that CUPTI or the driver spent on itself, or that the crate's own work took on the device.
 #[derive(Clone, Debug)]
 pub(crate) struct OverheadRow {
     pub kind: Arc<str>,

@@ -161,7 +161,7 @@ impl Template {
 
     fn highest_correlation(&self) -> u32 {
         let called = self.events().map(|event| match event {
-            Event::Launch { correlation, .. } => correlation.0,
+            Event::Launch { correlation, .. } | Event::InternalLaunch { correlation, .. } => correlation.0,
             _ => 0,
         });
         let recorded = self
@@ -366,6 +366,10 @@ impl<'a> Copier<'a> {
                 *correlation = CorrelationId(correlation.0.wrapping_add(shift.correlation));
                 range.as_mut().map(moved);
                 epoch.0 = epoch.0.wrapping_add(shift.epoch);
+                time.0 += shift.ns + later;
+            }
+            Event::InternalLaunch { correlation, time } => {
+                *correlation = CorrelationId(correlation.0.wrapping_add(shift.correlation));
                 time.0 += shift.ns + later;
             }
             Event::Begin { range, parent, epoch, time, .. } => {

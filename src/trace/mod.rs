@@ -4,6 +4,8 @@ mod builder;
 mod collector;
 mod delivered;
 mod flusher;
+mod internal;
+mod kernels;
 mod output;
 mod pipeline;
 mod profile;

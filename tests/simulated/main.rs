@@ -10,6 +10,7 @@
     reason = "helpers of tests, too, may fail a test and talk"
 )]
 
+mod cache;
 mod damage;
 #[path = "../gpu/frame.rs"]
 mod frame;
