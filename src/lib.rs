@@ -131,6 +131,7 @@ mod buffer;
 mod capture;
 mod channel;
 mod control;
+pub mod counters;
 mod cupti;
 mod driver;
 mod error;

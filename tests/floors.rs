@@ -12,7 +12,7 @@ type Outcome = Result<(), Box<dyn Error>>;
 /// `cupti` stands above `buffer` and `range`, although it is a thin layer over C: its callbacks are where CUPTI
 /// enters the crate, and they hand what they get to the pool of buffers and to the ranges of the thread. Calls go
 /// down, as everywhere. The same with `driver`, whose contexts the callbacks note.
-const FLOORS: [&[&str]; 7] = [
+const FLOORS: [&[&str]; 8] = [
     // Words that everybody uses.
     &["error", "losses", "units"],
     // Each knows one thing and nothing of the others: memory, bytes, events, files.
@@ -23,6 +23,8 @@ const FLOORS: [&[&str]; 7] = [
     &["cupti"],
     // All of it in one session; what is done to a GPU beside.
     &["control", "trace"],
+    // Counters never run beside a trace, and give way to one.
+    &["counters"],
     // A way in for integration tests and benches.
     &["testing"],
     // The crate as its users see it.

@@ -4,6 +4,15 @@
 mod callbacks;
 pub(crate) mod calls;
 mod contexts;
+#[expect(dead_code, reason = "values are evaluated by sessions of counters")]
+pub(crate) mod host;
+mod libraries;
+pub(crate) mod params;
+#[expect(dead_code, reason = "devices are asked by sessions of counters")]
+mod profiler;
+#[expect(dead_code, reason = "ranges are counted by sessions of counters")]
+pub(crate) mod range_profiler;
+mod slot;
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::NonNull;
@@ -13,6 +22,8 @@ use cupti_sys::{LibraryVersion, Symbols};
 
 pub(crate) use callbacks::{begin_session, end_session, faults, seen_nothing};
 pub(crate) use contexts::CONTEXTS;
+pub(crate) use libraries::{Libraries, PlanningLibrary};
+pub(crate) use slot::{Holder, Slot};
 
 use crate::buffer::Filled;
 use crate::error::{Error, ErrorKind, Result};
@@ -33,16 +44,20 @@ unsafe impl Send for Subscriber {}
 macro_rules! call {
     ($cupti:expr, $name:ident $(, $arg:expr)* $(,)?) => {{
         match $cupti.symbols.$name {
-            None => Err(absent(stringify!($name))),
+            None => Err($crate::cupti::absent(stringify!($name))),
             Some(function) => {
                 // SAFETY: pointer arguments are null, function pointers of ours, or live locals of the type that the
                 // signature names; the table's signatures are checked against the headers.
                 let status = unsafe { function($($arg),*) };
-                if status == c::CUptiResult::CUPTI_SUCCESS { Ok(()) } else { Err(failed(stringify!($name), status)) }
+                match status {
+                    cupti_sys::bindings::CUptiResult::CUPTI_SUCCESS => Ok(()),
+                    status => Err($crate::cupti::failed(stringify!($name), status)),
+                }
             }
         }
     }};
 }
+use call;
 
 fn absent(call: &'static str) -> Error {
     let since = Symbols::ALL.iter().find(|symbol| symbol.name == call).map(|symbol| symbol.since);

@@ -1,7 +1,6 @@
 //! The session's handle.
 
 use std::ffi::OsString;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -11,12 +10,12 @@ use super::collector::Collector;
 use super::output::Output;
 use super::pipeline::{Pipeline, Start};
 use super::profile::{FinishError, Profile};
-use super::session::{Libraries, Tracing};
+use super::session::Tracing;
 use super::worker::{Control, Ended, LastWords, Recording, Worker};
 use crate::buffer::{INITIAL_BLOCKS, Pool};
 use crate::capture::{Frame, Place, Writer};
 use crate::channel;
-use crate::cupti;
+use crate::cupti::{self, Holder, Libraries, Slot};
 use crate::error::{Error, ErrorKind, Result};
 use crate::losses::Cause;
 use crate::range::{self, nvtx, nvtx::env::Injection};
@@ -51,32 +50,6 @@ struct Running {
     slot: Slot,
 }
 
-/// The right to be the one session of this process.
-struct Slot;
-
-static SLOT_TAKEN: AtomicBool = AtomicBool::new(false);
-
-impl Slot {
-    fn take() -> Result<Self> {
-        // ATOMICS: Acquire pairs with the Release in `drop`, so that the earlier session's teardown is visible.
-        match SLOT_TAKEN.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed) {
-            Ok(_) => Ok(Self),
-            Err(_) => Err(Error::new(
-                ErrorKind::AlreadyRunning,
-                "one profiling session can run in a process at a time",
-            )
-            .with_hint("finish the running session first; an earlier one whose end timed out still counts")),
-        }
-    }
-}
-
-impl Drop for Slot {
-    fn drop(&mut self) {
-        // ATOMICS: Release pairs with the Acquire in `take`.
-        SLOT_TAKEN.store(false, Ordering::Release);
-    }
-}
-
 impl Profiler {
     /// Configures a session.
     pub fn builder() -> Builder {
@@ -97,7 +70,7 @@ impl Profiler {
     }
 
     pub(super) fn start(builder: Builder) -> Result<Self> {
-        let slot = Slot::take()?;
+        let slot = Slot::take(Holder::Tracing)?;
         let libraries = Libraries::get(builder.cupti_path.as_deref())?;
         nvtx::keep();
         let time = Nanos::now();

@@ -1,16 +1,12 @@
 //! CUPTI's side of a session: what has to be switched on, in which order, and how it is undone.
 
-use std::path::Path;
-use std::sync::OnceLock;
-
 use cupti_sys::bindings as c;
 use cupti_sys::{LibraryVersion, kind};
 
 use super::builder::Builder;
 use super::flusher::Flusher;
 use super::worker::LastWords;
-use crate::cupti::{self, CONTEXTS, Cupti, Subscriber, calls};
-use crate::driver::Driver;
+use crate::cupti::{self, CONTEXTS, Libraries, Subscriber, calls};
 use crate::error::{Error, ErrorKind, Result};
 use crate::losses::Cause;
 use crate::range::nvtx::{self, env::Injection};
@@ -22,58 +18,6 @@ const KERNELS_CAN_BE_DISABLED: LibraryVersion = LibraryVersion::from_api(130_001
 /// The kinds of activity records that a session enables, beside what it was asked for.
 const DEFAULT_KINDS: [u32; 5] =
     [kind::CONCURRENT_KERNEL, kind::MEMCPY, kind::MEMCPY2, kind::MEMSET, kind::OVERHEAD];
-
-/// The libraries of this process.
-#[derive(Clone, Copy)]
-pub(super) struct Libraries {
-    pub driver: &'static Driver,
-    pub loaded: &'static cupti_sys::Cupti,
-    pub cupti: Cupti,
-    pub version: LibraryVersion,
-}
-
-impl Libraries {
-    /// Finds the driver and CUPTI. Both stay for the life of the process: a later session with another path gets an
-    /// error, since two CUPTI libraries in one process disturb each other.
-    pub fn get(path: Option<&Path>) -> Result<Self> {
-        static LOADED: OnceLock<cupti_sys::Cupti> = OnceLock::new();
-        let driver = Driver::get()?;
-        if LOADED.get().is_none() {
-            let options = cupti_sys::loader::LoadOptions {
-                path: path.map(Path::to_owned),
-                max_major: Some(driver.version.major()),
-                // Only counters need them, and they cost 100 ms.
-                companions: false,
-            };
-            let cupti = cupti_sys::Cupti::load(&options).map_err(|error| {
-                let mut what = "none of these can be used".to_owned();
-                for attempt in error.tried() {
-                    what += &format!("\n  {attempt}");
-                }
-                Error::new(ErrorKind::CuptiNotFound, what).with_hint(error.remedy())
-            })?;
-            let _other_thread_was_first = LOADED.set(cupti);
-        }
-        let Some(loaded) = LOADED.get() else {
-            return Err(Error::new(ErrorKind::CuptiNotFound, "CUPTI was not loaded"));
-        };
-        // One library can be named in several ways.
-        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        if let Some(path) = path.filter(|path| !real(loaded.path()).starts_with(real(path))) {
-            let what = format!("{} was asked for, but {} is loaded", path.display(), loaded.path().display());
-            return Err(
-                Error::new(ErrorKind::Config, what).with_hint("choose the library in the first session")
-            );
-        }
-        let cupti = Cupti::new(loaded.symbols());
-        let version = cupti.version()?;
-        if version < LibraryVersion::OLDEST {
-            let what = format!("{} is {version}", loaded.path().display());
-            return Err(Error::new(ErrorKind::CuptiTooOld, what).with_hint("install CUPTI 12.0 or newer"));
-        }
-        Ok(Self { driver, loaded, cupti, version })
-    }
-}
 
 /// What is switched on.
 pub(super) struct Tracing {

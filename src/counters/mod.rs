@@ -1,0 +1,18 @@
+//! Hardware counters: what a chip can count, what that takes, and counting it by running the work again and again.
+//!
+//! # Without a GPU
+//!
+//! A [`Catalogue`] and a [`Plan`] come from the host half of CUPTI's libraries. Where there is a driver, that is the
+//! library of the sessions. On a machine without one it depends on the version: 12.6 to 13.1 plan all the same, 13.2
+//! and newer need a driver for every call (13.2 ends the process otherwise, so it is not called). The error says which
+//! to install, and the plan which one was used: a newer CUPTI knows more metrics of the same chip.
+
+mod catalogue;
+mod grammar;
+mod plan;
+mod presets;
+
+pub use crate::cupti::host::{MetricKind, MetricScope};
+pub use catalogue::{Catalogue, Metric, chips};
+pub use plan::{MissingMetric, Plan, PlannedMetric};
+pub use presets::Preset;
