@@ -1,5 +1,6 @@
 //! For this crate's own integration tests and benches; not part of its API.
 
+pub mod hostile;
 mod recordings;
 
 use std::ffi::CStr;

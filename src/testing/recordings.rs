@@ -542,8 +542,8 @@ pub fn replay_up_to(stage: Stage, recording: &Path) -> Result<u64> {
 
 /// Counts rows.
 #[derive(Default)]
-struct Nowhere {
-    rows: u64,
+pub(super) struct Nowhere {
+    pub rows: u64,
 }
 
 macro_rules! thrown_away {
