@@ -69,7 +69,7 @@
 //! | the disk is full | that table ends, its finished parts stay, [`Profiler::finish`] fails with the profile inside |
 //! | a kernel never ends, or CUPTI hangs | [`Profiler::finish`] gives up: each of its three steps (GPU and CUPTI, facts of the devices, last rows) may take [`Builder::finish_timeout`]; what was recorded is in the error, unless the last step hangs |
 //! | the profiler is dropped, also by a panic | as [`Profiler::finish`], without a profile |
-//! | the process is killed | each table keeps all parts but its last, see [`Builder::max_part_age`] |
+//! | the process is killed | each table keeps all parts but its last, see [`Builder::max_part_age`]; [`recover()`] tidies the folder and tells what is lost |
 //! | the process forks | the child's calls fail or do nothing; the parent's session goes on |
 //! | a callback panics | it is caught before it reaches C, and counted |
 //!
@@ -154,6 +154,7 @@ pub use losses::Loss;
 pub use range::{Entered, ProcessRange, Range, RangeHandle, in_range, process_range};
 pub use summary::{Counts, KernelSummary, RangeSummary, Summary, Symbols, TransferSummary};
 pub use table::reader::Dataset;
+pub use table::recover::{Damaged, Recovery, Unfinished, recover};
 pub use table::schema::{SCHEMA_VERSION, Table};
 pub use table::writer::{CloseReport, DEFAULT_MAX_PART_AGE, DEFAULT_MAX_ROWS_PER_PART, TableReport};
 pub use trace::{

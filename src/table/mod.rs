@@ -11,6 +11,7 @@ mod files;
 mod host_tables;
 mod part;
 pub(crate) mod reader;
+pub(crate) mod recover;
 pub(crate) mod rows;
 pub(crate) mod schema;
 mod table_writer;

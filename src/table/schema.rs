@@ -10,7 +10,8 @@ use super::batch::Batch;
 use super::column::Column;
 use super::{device_tables as device, host_tables as host};
 
-/// The version of the tables' layout, stored in every file. A reader refuses files of a later version.
+/// The version of the tables' layout, stored in every file. A later version adds columns and changes none, so that a
+/// reader can read files of earlier ones; it refuses files of a later version.
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// The key of [`SCHEMA_VERSION`] in a file's metadata.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::device_tables::{Launches, MemoryOperations, Transfers};
 use super::encode::chunk::Chunk;
-use super::files::{Disk, PartFiles, leave_folder, prepare_folder};
+use super::files::{Disk, Entered, PartFiles, prepare_folder};
 use super::host_tables::{ApiCalls, Env, Losses, Marks, Overheads, RangeSets, Ranges, Synchronizations};
 use super::rows::{
     ApiRow, EnvRow, LaunchRow, LossRow, MarkRow, MemoryRow, OverheadRow, RangeRow, RangeSetRow,
@@ -24,6 +24,12 @@ pub const DEFAULT_MAX_PART_AGE: Duration = Duration::from_secs(60);
 
 /// The tables that every finished dataset has, so that queries need not ask.
 pub const ALWAYS: [Table; 5] = [Table::Launches, Table::Transfers, Table::Ranges, Table::Env, Table::Losses];
+
+/// The fact of `env` that tells how many parts of a table there are: of each but `env` and `losses`, which are not
+/// finished yet when it is written.
+pub(super) fn parts_fact(table: Table) -> String {
+    format!("dataset.parts.{table}")
+}
 
 /// How a dataset is written.
 #[derive(Clone, Debug)]
@@ -112,6 +118,7 @@ impl CloseReport {
 /// `launches`, 17 MB).
 pub(crate) struct DatasetWriter {
     shared: Shared,
+    entered: Option<Entered>,
     must_exist: Vec<Table>,
     closed: bool,
     launches: TableWriter<Launches>,
@@ -156,7 +163,7 @@ impl DatasetWriter {
             return Err(Error::new(ErrorKind::Config, "max_rows_per_part is 0")
                 .with_hint("a part holds at least one row"));
         }
-        prepare_folder(folder, options.overwrite)?;
+        let entered = prepare_folder(folder, options.overwrite)?;
         let chunk = Chunk::new()
             .map_err(|error| Error::new(ErrorKind::Io, "cannot start compression").with_source(error))?;
         let shared = Shared {
@@ -170,6 +177,7 @@ impl DatasetWriter {
         };
         Ok(Self {
             shared,
+            entered: Some(entered),
             must_exist: ALWAYS.into_iter().chain(options.tables).collect(),
             closed: false,
             launches: TableWriter::default(),
@@ -209,15 +217,23 @@ impl DatasetWriter {
         self.closed = true;
         let mut report = CloseReport::default();
         let must_exist = std::mem::take(&mut self.must_exist);
-        each_table!(self, |table, shared| {
-            let name = table.table();
-            table.close(shared, must_exist.contains(&name));
-            if table.report() != TableReport::default() {
-                report.tables.insert(name, table.report());
-            }
-        });
+        let mut facts = Vec::new();
+        for last in [false, true] {
+            each_table!(self, |table, shared| {
+                let name = table.table();
+                if last == matches!(name, Table::Env | Table::Losses) {
+                    table.close(shared, must_exist.contains(&name));
+                    if table.report() != TableReport::default() {
+                        report.tables.insert(name, table.report());
+                    }
+                    facts.push(EnvRow { key: parts_fact(name), value: table.report().parts.to_string() });
+                }
+            });
+            // The last facts, after everything that they are about.
+            facts.drain(..).filter(|_| !last).for_each(|fact| self.env.push(&fact, &mut self.shared));
+        }
         report.first_error = self.shared.first_error.take();
-        leave_folder(&self.shared.folder);
+        self.entered = None;
         report
     }
 }
@@ -227,7 +243,6 @@ impl Drop for DatasetWriter {
     fn drop(&mut self) {
         if !self.closed {
             each_table!(self, |table, shared| table.close(shared, false));
-            leave_folder(&self.shared.folder);
         }
     }
 }
