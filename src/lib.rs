@@ -112,7 +112,7 @@
 //!
 //! | floor | rooms | |
 //! |---|---|---|
-//! | 0 | `error`, `losses`, `units` | typed errors; causes of loss; ids and nanoseconds |
+//! | 0 | `error`, `issues`, `losses`, `units` | typed errors; CUPTI's own faults; causes of loss; ids and nanoseconds |
 //! | 1 | `driver` | the few calls of libcuda, each optional |
 //! | 1 | `buffer`, `channel` | the pool that CUPTI fills; a bounded ring for each thread |
 //! | 1 | `record` | bytes to typed records, by the layout of the library that runs |
@@ -122,6 +122,7 @@
 //! | 3 | `cupti` | the only caller of CUPTI, and what CUPTI calls back |
 //! | 4 | `trace` | a session: builder, worker, end; replay |
 //! | 4 | `control` | what is done to a GPU so that a measurement can be repeated |
+//! | 5 | `doctor` | what keeps a machine from being profiled |
 //!
 //! A room uses only rooms of lower floors; `tests/floors.rs` enforces that. The raw interface (generated bindings, the
 //! layouts of every version, the loader) is the crate `cupti-sys`.
@@ -133,8 +134,10 @@ mod channel;
 mod control;
 pub mod counters;
 mod cupti;
+mod doctor;
 mod driver;
 mod error;
+mod issues;
 mod losses;
 mod names;
 mod range;
@@ -148,6 +151,7 @@ mod units;
 
 pub use channel::{Arg, ArgValue};
 pub use control::{Cache, CacheReport, CuptiCache, FillSize, L2Control, Probe, Residual};
+pub use doctor::{Diagnosis, Finding, Severity, Topic, doctor};
 pub use driver::Stream;
 pub use error::{Error, ErrorKind, Result};
 pub use losses::Loss;

@@ -14,7 +14,7 @@ type Outcome = Result<(), Box<dyn Error>>;
 /// down, as everywhere. The same with `driver`, whose contexts the callbacks note.
 const FLOORS: [&[&str]; 8] = [
     // Words that everybody uses.
-    &["error", "losses", "units"],
+    &["error", "issues", "losses", "units"],
     // Each knows one thing and nothing of the others: memory, bytes, events, files.
     &["buffer", "capture", "channel", "driver", "record", "table"],
     // Ranges log to the channel; the others make or sum up the tables' rows.
@@ -25,8 +25,8 @@ const FLOORS: [&[&str]; 8] = [
     &["control", "trace"],
     // Counters never run beside a trace, and give way to one.
     &["counters"],
-    // A way in for integration tests and benches.
-    &["testing"],
+    // What looks at all of it, and a way in for integration tests and benches.
+    &["doctor", "testing"],
     // The crate as its users see it.
     &["lib"],
 ];

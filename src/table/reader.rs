@@ -187,7 +187,9 @@ impl Dataset {
 pub(super) fn is_whole(path: &Path, table: Table) -> Result<()> {
     let part = open_part(path.to_owned(), table)?;
     let file = open(path)?;
-    guarded(path, || read_part(file, &part)?.try_for_each(|batch| batch.map(drop).map_err(ParquetError::from)))
+    guarded(path, || {
+        read_part(file, &part)?.try_for_each(|batch| batch.map(drop).map_err(ParquetError::from))
+    })
 }
 
 fn open_part(path: PathBuf, table: Table) -> Result<Part> {
@@ -248,7 +250,8 @@ fn columns(known: &Schema, found: &Schema, is_earlier: bool) -> Option<Option<Sc
     if !found.fields().iter().all(is_known) {
         return None;
     }
-    let names = |schema: &Schema| schema.fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>();
+    let names =
+        |schema: &Schema| schema.fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>();
     if names(known) == names(found) {
         return Some(None);
     }

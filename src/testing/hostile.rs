@@ -77,10 +77,7 @@ pub fn seed_of_frames(file: &Path, most_frames: usize) -> Result<Vec<u8>> {
     for _ in 0..most_frames {
         let Some(mut frame) = reader.next()? else { break };
         match &mut frame {
-            Frame::Start { cupti_version, .. } => {
-                let version = VERSIONS.iter().rposition(|known| known <= cupti_version).unwrap_or(0);
-                seed[0] = version as u8; // CAST: a place in VERSIONS
-            }
+            Frame::Start { cupti_version, .. } => seed[0] = place_of(*cupti_version),
             // A few records or events are as good as thousands.
             Frame::Buffer { bytes, offsets, .. } => {
                 offsets.truncate(8);
@@ -98,6 +95,33 @@ pub fn seed_of_frames(file: &Path, most_frames: usize) -> Result<Vec<u8>> {
         }
     }
     Ok(seed)
+}
+
+/// A small input for [`decode`]: the first records of a recording, of whatever kinds they are.
+///
+/// # Errors
+/// What reading a recording can fail with.
+pub fn seed_of_records(file: &Path) -> Result<Vec<u8>> {
+    let mut reader = Reader::open(file)?;
+    let mut seed = vec![0];
+    while let Some(frame) = reader.next()? {
+        match frame {
+            Frame::Start { cupti_version, .. } => seed[0] = place_of(cupti_version),
+            Frame::Buffer { bytes, .. } if seed.len() < 2048 => {
+                seed.extend_from_slice(&bytes[..bytes.len().min(1024)]);
+            }
+            Frame::Events { bytes, .. } if seed.len() == 1 => {
+                seed.extend_from_slice(&bytes[..bytes.len().min(512)]);
+            }
+            _ => {}
+        }
+    }
+    Ok(seed)
+}
+
+/// The byte that chooses a version, or the one before it.
+fn place_of(cupti_version: u32) -> u8 {
+    VERSIONS.iter().rposition(|known| *known <= cupti_version).unwrap_or(0) as u8 // CAST: a place in VERSIONS
 }
 
 fn begin(version: LibraryVersion, time: Nanos, epoch: ProcessEpoch) -> Pipeline<Nowhere> {

@@ -8,6 +8,7 @@ mod internal;
 mod kernels;
 mod output;
 mod pipeline;
+mod probe;
 mod profile;
 mod profiler;
 mod replay;
@@ -21,6 +22,7 @@ pub use profiler::Profiler;
 pub use replay::Replay;
 
 pub(crate) use pipeline::{Pipeline, Start};
+pub(crate) use probe::subscribe;
 pub(crate) use replay::feed;
 
 #[cfg(test)]

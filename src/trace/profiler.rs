@@ -17,6 +17,7 @@ use crate::capture::{Frame, Place, Writer};
 use crate::channel;
 use crate::cupti::{self, Holder, Libraries, Slot};
 use crate::error::{Error, ErrorKind, Result};
+use crate::issues;
 use crate::losses::Cause;
 use crate::range::{self, nvtx, nvtx::env::Injection};
 use crate::record::Decoder;
@@ -275,13 +276,22 @@ fn prepare(
     for (key, value) in facts {
         pipeline.fact(&key, &value);
     }
+    // In `env` only: they follow from the version, which is in each file.
+    for issue in issues::of(start.version).filter(|issue| issue.matters) {
+        let (key, value) =
+            (format!("issue.{}", issue.name), format!("{} (before {})", issue.what, issue.repaired));
+        pipeline.fact(&key, &value);
+        if let Some(Recording { writer, .. }) = &mut recording {
+            writer.write(&Frame::Fact { key, value });
+        }
+    }
     let mut worker = Worker::new(libraries.cupti, collector, pipeline, recording);
     worker.compare_clocks();
     Ok(worker)
 }
 
 /// Runs what may hang on a thread of its own and waits for it that long; then the thread is left alone.
-fn within<T: Send + 'static>(
+pub(super) fn within<T: Send + 'static>(
     limit: Duration,
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,

@@ -166,7 +166,7 @@ impl Drop for Tracing {
 }
 
 /// Adds who may hold CUPTI, as far as the environment tells.
-fn name_the_holder(error: Error) -> Error {
+pub(super) fn name_the_holder(error: Error) -> Error {
     if error.kind != ErrorKind::Busy {
         return error;
     }

@@ -12,8 +12,10 @@
 
 mod cache;
 mod damage;
+mod doctor;
 #[path = "../gpu/frame.rs"]
 mod frame;
+mod killed;
 mod library;
 mod lifecycle;
 mod loading;

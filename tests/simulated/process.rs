@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -84,7 +84,8 @@ impl Process {
         }
     }
 
-    fn spawn(&self) -> Outcome {
+    /// Starts the test in its process, with its standard output to be read, and leaves it alone.
+    pub fn start(&self) -> std::io::Result<Child> {
         let program = std::env::current_exe()?;
         let mut command = Command::new("sh");
         command
@@ -102,7 +103,11 @@ impl Process {
                 command.env_remove(variable);
             }
         }
-        let mut child = command.spawn()?;
+        command.spawn()
+    }
+
+    fn spawn(&self) -> Outcome {
+        let mut child = self.start()?;
         let readers = [read(child.stdout.take()), read(child.stderr.take())];
         let mut texts = Vec::new();
         for reader in readers {

@@ -109,7 +109,11 @@ fn assert_a_failure_is_told(fails: Fails) -> Result<bool, Box<dyn std::error::Er
     }
     for (table, pushed) in [(Table::Launches, LAUNCHES), (Table::Transfers, TRANSFERS)] {
         let told = report.tables.get(&table).copied().unwrap_or_default();
-        assert_eq!(told.rows + told.rows_lost, pushed, "{fails:?}: rows of {table} are neither written nor lost");
+        assert_eq!(
+            told.rows + told.rows_lost,
+            pushed,
+            "{fails:?}: rows of {table} are neither written nor lost"
+        );
     }
     // Every part that got its name is there and whole, and nothing else is.
     let published = published.lock().map_err(|_| "a panic")?.clone();
@@ -125,7 +129,10 @@ fn assert_a_failure_is_told(fails: Fails) -> Result<bool, Box<dyn std::error::Er
         for (table, told) in &report.tables {
             assert_eq!(rows.get(table).copied().unwrap_or(0), told.rows, "{fails:?}: {table}");
         }
-        assert_eq!(dataset.is_complete(), [Table::Env, Table::Losses].iter().all(|table| rows.contains_key(table)));
+        assert_eq!(
+            dataset.is_complete(),
+            [Table::Env, Table::Losses].iter().all(|table| rows.contains_key(table))
+        );
     }
     let files = std::fs::read_dir(folder.path())?.count();
     assert_eq!(files, published.len(), "{fails:?}: something else is left");
@@ -133,7 +140,8 @@ fn assert_a_failure_is_told(fails: Fails) -> Result<bool, Box<dyn std::error::Er
 }
 
 #[test]
-fn a_disk_that_fails_at_any_operation_costs_rows_that_are_counted_and_nothing_that_was_finished() -> TestResult {
+fn a_disk_that_fails_at_any_operation_costs_rows_that_are_counted_and_nothing_that_was_finished() -> TestResult
+{
     for fails in [Fails::Once, Fails::From] {
         let operations = (0..).map(|at| assert_a_failure_is_told(fails(at)));
         let mut failed = 0;

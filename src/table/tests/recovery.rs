@@ -57,7 +57,10 @@ fn what_a_killed_process_leaves_is_tidied_and_told() -> TestResult {
     fs::remove_file(folder.path().join("env-00000.parquet"))?;
     fs::remove_file(folder.path().join("losses-00000.parquet"))?;
     fs::write(folder.path().join(".launches-00003.parquet.tmp"), "PAR1 and some rows")?;
-    fs::rename(folder.path().join("transfers-00000.parquet"), folder.path().join(".transfers-00000.parquet.tmp"))?;
+    fs::rename(
+        folder.path().join("transfers-00000.parquet"),
+        folder.path().join(".transfers-00000.parquet.tmp"),
+    )?;
     fs::write(folder.path().join(".writing"), "")?;
     fs::write(folder.path().join("notes.txt"), "mine")?;
 
@@ -94,7 +97,10 @@ fn a_damaged_part_is_set_aside_and_those_after_it_close_the_gap() -> TestResult 
 
     let recovery = recover(folder.path())?;
     let text = told(&recovery, folder.path());
-    assert!(text.starts_with("set launches-00001.parquet aside as launches-00001.parquet.damaged: "), "{text}");
+    assert!(
+        text.starts_with("set launches-00001.parquet aside as launches-00001.parquet.damaged: "),
+        "{text}"
+    );
     assert!(text.contains("renamed launches-00002.parquet to launches-00001.parquet"), "{text}");
     assert!(text.contains("launches: 20 rows\n"), "{text}");
     assert!(text.ends_with("is not complete\n"), "{text}");
@@ -129,7 +135,8 @@ fn a_dataset_that_is_being_written_is_left_alone() -> TestResult {
     let refused = recover(&path).err().ok_or("it was recovered under its writer")?;
     assert_eq!(refused.kind, ErrorKind::OutputExists);
     let overwriting = WriterOptions { overwrite: true, ..WriterOptions::default() };
-    let refused = DatasetWriter::create(&path, overwriting).err().ok_or("it was replaced under its writer")?;
+    let refused =
+        DatasetWriter::create(&path, overwriting).err().ok_or("it was replaced under its writer")?;
     assert!(refused.to_string().contains("is being written by another session"), "{refused}");
     writer.close();
     assert_eq!(recover(&path)?.rows[&Table::Launches], 1);
