@@ -27,6 +27,10 @@ pub enum ErrorKind {
     Call,
     /// A call did not come back within its limit.
     Timeout,
+    /// The GPU, or the way in which it is used here, cannot do what was asked for.
+    NotSupported,
+    /// The profiled code, which the crate called, returned an error: the source of this one.
+    Program,
     /// The configuration contradicts itself or names something that does not exist.
     Config,
     /// The output exists already and overwriting was not asked for.
@@ -49,6 +53,8 @@ impl ErrorKind {
             Self::PermissionDenied => "permission denied",
             Self::Call => "call failed",
             Self::Timeout => "timed out",
+            Self::NotSupported => "not supported",
+            Self::Program => "the profiled code failed",
             Self::Config => "invalid configuration",
             Self::OutputExists => "output exists",
             Self::Io => "input or output failed",

@@ -8,11 +8,21 @@
 //! to install, and the plan which one was used: a newer CUPTI knows more metrics of the same chip.
 
 mod catalogue;
+mod counted;
+mod device;
 mod grammar;
+mod hook;
+mod kernels;
+mod pass;
 mod plan;
 mod presets;
+mod session;
 
 pub use crate::cupti::host::{MetricKind, MetricScope};
 pub use catalogue::{Catalogue, Metric, chips};
+pub use counted::{Counted, CountedRange, NullReason, Replay, Row};
+pub use hook::{BetweenPasses, Leave};
+pub use pass::{Pass, PassOutcome};
 pub use plan::{MissingMetric, Plan, PlannedMetric};
 pub use presets::Preset;
+pub use session::{DEFAULT_MAX_RANGES, Session};

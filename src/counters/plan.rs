@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::catalogue::{Catalogue, Metric};
 use super::presets::{self, Preset};
+use crate::cupti::host::Configured;
 use crate::error::{Error, ErrorKind, Result};
 
 /// A set of metrics that one chip can count, with the exact number of passes that this takes. Made without a GPU.
@@ -23,6 +24,8 @@ use crate::error::{Error, ErrorKind, Result};
 #[derive(Clone, Debug)]
 pub struct Plan {
     catalogue: Catalogue,
+    /// As they were asked for, so that it can be made again where more is known.
+    asked: Vec<String>,
     metrics: Vec<PlannedMetric>,
     missing: Vec<MissingMetric>,
     passes: usize,
@@ -157,6 +160,15 @@ impl Plan {
         Ok(dropped.into_iter().map(|(planned, _)| planned.metric.name).collect())
     }
 
+    /// The same requests where more is known of the counters.
+    pub(super) fn again_with(&self, catalogue: &Catalogue) -> Result<Self> {
+        catalogue.plan(&self.asked)
+    }
+
+    pub(super) fn configure(&self) -> Result<Configured> {
+        self.catalogue.configure(self.names())
+    }
+
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.metrics.iter().map(|planned| planned.metric.name.as_str())
     }
@@ -168,7 +180,8 @@ impl Catalogue {
     /// # Errors
     /// [`ErrorKind::Config`] where nothing is left to be counted.
     pub fn plan<S: AsRef<str>>(&self, metrics: impl IntoIterator<Item = S>) -> Result<Plan> {
-        let Resolved { metrics, mut missing } = Resolved::new(self, metrics)?;
+        let asked: Vec<_> = metrics.into_iter().map(|name| name.as_ref().to_owned()).collect();
+        let Resolved { metrics, mut missing } = Resolved::new(self, &asked)?;
         let (metrics, passes) = match self.passes(&metrics) {
             Ok(passes) => (metrics, passes),
             Err(_) if metrics.is_empty() => (metrics, 0),
@@ -190,7 +203,7 @@ impl Catalogue {
                 missing => not_countable(&missing.iter().collect::<Vec<_>>()),
             });
         }
-        Ok(Plan { catalogue: self.clone(), metrics, missing, passes })
+        Ok(Plan { catalogue: self.clone(), asked, metrics, missing, passes })
     }
 }
 

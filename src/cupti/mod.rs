@@ -4,13 +4,10 @@
 mod callbacks;
 pub(crate) mod calls;
 mod contexts;
-#[expect(dead_code, reason = "values are evaluated by sessions of counters")]
 pub(crate) mod host;
 mod libraries;
 pub(crate) mod params;
-#[expect(dead_code, reason = "devices are asked by sessions of counters")]
-mod profiler;
-#[expect(dead_code, reason = "ranges are counted by sessions of counters")]
+pub(crate) mod profiler;
 pub(crate) mod range_profiler;
 mod slot;
 
@@ -131,6 +128,15 @@ impl Cupti {
     /// `cuptiEnableDomain`.
     pub fn enable_domain(self, subscriber: &Subscriber, domain: c::CUpti_CallbackDomain) -> Result<()> {
         call!(self, cuptiEnableDomain, 1, subscriber.0.as_ptr(), domain)
+    }
+
+    /// Has every launching call told to our callback.
+    pub fn enable_launch_callbacks(self, subscriber: &Subscriber) {
+        for (cbid, _) in calls::LAUNCHING {
+            // An older library does not know the newest calls, and says so.
+            let driver = c::CUpti_CallbackDomain::CUPTI_CB_DOMAIN_DRIVER_API;
+            let _unknown_to_older = self.enable_callback(subscriber, driver, cbid.0);
+        }
     }
 
     /// `cuptiGetCallbackName`; none for ids that are newer than the library.

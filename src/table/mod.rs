@@ -5,6 +5,7 @@
 
 mod batch;
 mod column;
+mod counted_tables;
 mod device_tables;
 mod encode;
 mod files;

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use super::counted_tables::Metrics;
 use super::device_tables::{Launches, MemoryOperations, Transfers};
 use super::encode::chunk::Chunk;
 use super::files::{Disk, Entered, PartFiles, prepare_folder};
 use super::host_tables::{ApiCalls, Env, Losses, Marks, Overheads, RangeSets, Ranges, Synchronizations};
 use super::rows::{
-    ApiRow, EnvRow, LaunchRow, LossRow, MarkRow, MemoryRow, OverheadRow, RangeRow, RangeSetRow,
+    ApiRow, EnvRow, LaunchRow, LossRow, MarkRow, MemoryRow, MetricRow, OverheadRow, RangeRow, RangeSetRow,
     SynchronizationRow, TransferRow,
 };
 use super::schema::Table;
@@ -130,6 +131,7 @@ pub(crate) struct DatasetWriter {
     api_calls: TableWriter<ApiCalls>,
     synchronizations: TableWriter<Synchronizations>,
     memory_operations: TableWriter<MemoryOperations>,
+    metrics: TableWriter<Metrics>,
     env: TableWriter<Env>,
     losses: TableWriter<Losses>,
 }
@@ -139,7 +141,7 @@ macro_rules! each_table {
     ($writer:ident, |$table:ident, $shared:ident| $body:expr) => {{
         let $shared = &mut $writer.shared;
         each_table!(@ $writer, $table, $body, launches, transfers, ranges, range_sets, marks, overheads,
-            api_calls, synchronizations, memory_operations, env, losses);
+            api_calls, synchronizations, memory_operations, metrics, env, losses);
     }};
     (@ $writer:ident, $table:ident, $body:expr, $($field:ident),*) => {
         $({ let $table = &mut $writer.$field; $body; })*
@@ -189,6 +191,7 @@ impl DatasetWriter {
             api_calls: TableWriter::default(),
             synchronizations: TableWriter::default(),
             memory_operations: TableWriter::default(),
+            metrics: TableWriter::default(),
             env: TableWriter::default(),
             losses: TableWriter::default(),
         })
@@ -210,6 +213,11 @@ impl DatasetWriter {
         let mut lost = 0;
         each_table!(self, |table, _shared| lost += table.report().rows_lost);
         lost
+    }
+
+    /// Adds a row of `metrics`.
+    pub fn metric(&mut self, row: &MetricRow) {
+        self.metrics.push(row, &mut self.shared);
     }
 
     /// Writes what is left and finishes every part.

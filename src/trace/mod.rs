@@ -21,6 +21,7 @@ pub use profile::{FinishError, Profile};
 pub use profiler::Profiler;
 pub use replay::Replay;
 
+pub(crate) use collector::{Collector, Run};
 pub(crate) use pipeline::{Pipeline, Start};
 pub(crate) use probe::subscribe;
 pub(crate) use replay::feed;

@@ -6,7 +6,7 @@ use cupti_sys::{LibraryVersion, kind};
 use super::builder::Builder;
 use super::flusher::Flusher;
 use super::worker::LastWords;
-use crate::cupti::{self, CONTEXTS, Libraries, Subscriber, calls};
+use crate::cupti::{self, CONTEXTS, Libraries, Subscriber};
 use crate::error::{Error, ErrorKind, Result};
 use crate::losses::Cause;
 use crate::range::nvtx::{self, env::Injection};
@@ -37,11 +37,7 @@ impl Tracing {
         let cupti = libraries.cupti;
         // First of all: if somebody else holds CUPTI, nothing of theirs may be touched.
         let subscriber = cupti.subscribe().map_err(name_the_holder)?;
-        for (cbid, _) in calls::LAUNCHING {
-            // An older library does not know the newest calls, and says so.
-            let driver = c::CUpti_CallbackDomain::CUPTI_CB_DOMAIN_DRIVER_API;
-            let _unknown_to_older = cupti.enable_callback(&subscriber, driver, cbid.0);
-        }
+        cupti.enable_launch_callbacks(&subscriber);
         let wanted = [
             (
                 c::CUpti_CallbackDomain::CUPTI_CB_DOMAIN_RESOURCE,
