@@ -87,8 +87,7 @@
 //!
 //! # What it is not
 //!
-//! - No hardware counters, no sampling, no timeline viewer: durations and where they come from, as files that other
-//!   tools read.
+//! - No sampling, no timeline viewer: durations, counters and where they come from, as files that other tools read.
 //! - No tool that attaches to a process from outside: the program links this crate.
 //! - No second profiler in a process: CUPTI serves one client, so it does not run under Nsight Systems, Nsight
 //!   Compute, cuda-gdb or compute-sanitizer.
@@ -123,6 +122,7 @@
 //! | 4 | `trace` | a session: builder, worker, end; replay |
 //! | 4 | `control` | what is done to a GPU so that a measurement can be repeated |
 //! | 5 | `doctor` | what keeps a machine from being profiled |
+//! | 5 | `counters` | hardware counters: metrics of a chip, plans, replayed passes |
 //!
 //! A room uses only rooms of lower floors; `tests/floors.rs` enforces that. The raw interface (generated bindings, the
 //! layouts of every version, the loader) is the crate `cupti-sys`.
