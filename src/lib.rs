@@ -121,8 +121,8 @@
 //! | 3 | `cupti` | the only caller of CUPTI, and what CUPTI calls back |
 //! | 4 | `trace` | a session: builder, worker, end; replay |
 //! | 4 | `control` | what is done to a GPU so that a measurement can be repeated |
-//! | 5 | `doctor` | what keeps a machine from being profiled |
 //! | 5 | `counters` | hardware counters: metrics of a chip, plans, replayed passes |
+//! | 6 | `doctor` | what keeps a machine from being profiled |
 //!
 //! A room uses only rooms of lower floors; `tests/floors.rs` enforces that. The raw interface (generated bindings, the
 //! layouts of every version, the loader) is the crate `cupti-sys`.
