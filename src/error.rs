@@ -1,6 +1,5 @@
 //! The crate's error: what failed, which call, its code by name, and what to do next.
 
-use std::error::Error as _;
 use std::fmt;
 
 /// The result of a fallible call of this crate.
@@ -28,6 +27,10 @@ pub enum ErrorKind {
     Call,
     /// A call did not come back within its limit.
     Timeout,
+    /// The GPU, or the way in which it is used here, cannot do what was asked for.
+    NotSupported,
+    /// The profiled code, which the crate called, returned an error: the source of this one.
+    Program,
     /// The configuration contradicts itself or names something that does not exist.
     Config,
     /// The output exists already and overwriting was not asked for.
@@ -50,6 +53,8 @@ impl ErrorKind {
             Self::PermissionDenied => "permission denied",
             Self::Call => "call failed",
             Self::Timeout => "timed out",
+            Self::NotSupported => "not supported",
+            Self::Program => "the profiled code failed",
             Self::Config => "invalid configuration",
             Self::OutputExists => "output exists",
             Self::Io => "input or output failed",
@@ -60,7 +65,19 @@ impl ErrorKind {
 
 /// An error with its kind, the C call and code behind it if there was one, and a hint what to do.
 ///
-/// Printing it needs no library call: names of codes are the crate's own.
+/// Its text is all of it, the errors that caused it included: often only the innermost one says why ("invalid ELF
+/// header"). So `source()` gives nothing, and what prints chains of errors says nothing twice; [`cause`](Self::cause)
+/// has the error behind it for programs. Printing needs no library call: names of codes are the crate's own.
+///
+/// ```
+/// # use std::error::Error as _;
+/// let error = cuprof::Dataset::open("/nowhere/run.cuprof").expect_err("there is none");
+/// assert_eq!(error.to_string(), "input or output failed: cannot list /nowhere/run.cuprof: \
+///     No such file or directory (os error 2)");
+/// assert!(error.source().is_none());
+/// let cause = error.cause().and_then(|cause| cause.downcast_ref::<std::io::Error>());
+/// assert_eq!(cause.map(|cause| cause.kind()), Some(std::io::ErrorKind::NotFound));
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Error {
@@ -106,6 +123,12 @@ impl Error {
         self
     }
 
+    /// The error that caused this one, if one did. Its text is part of this one's.
+    #[must_use]
+    pub fn cause(&self) -> Option<&(dyn std::error::Error + Send + Sync + 'static)> {
+        self.source.as_deref()
+    }
+
     /// An input or output error on a path.
     #[must_use]
     pub fn io(what: &str, path: &std::path::Path, source: std::io::Error) -> Self {
@@ -131,10 +154,9 @@ impl fmt::Display for Error {
             }
             f.write_str(")")?;
         }
-        // The whole chain: often only the innermost error says why ("invalid ELF header"), unless an outer one has
-        // repeated its words.
+        // The whole chain, unless an outer error has repeated an inner one's words.
         let mut told = String::new();
-        let mut source = self.source();
+        let mut source = self.cause().map(|cause| cause as &dyn std::error::Error);
         while let Some(error) = source {
             let words = error.to_string();
             if !told.contains(&words) {
@@ -150,8 +172,20 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.source.as_deref().map(|source| source as _)
+impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_has_the_whole_chain_once() {
+        let inner = Error::new(ErrorKind::Format, "a frame is damaged").with_source("bad checksum");
+        let outer = Error::new(ErrorKind::Io, "cannot copy").with_source(inner).with_hint("try again");
+        assert_eq!(
+            outer.to_string(),
+            "input or output failed: cannot copy: unreadable file: a frame is damaged: bad checksum\n  try again"
+        );
+        assert!(std::error::Error::source(&outer).is_none());
     }
 }

@@ -69,7 +69,7 @@
 //! | the disk is full | that table ends, its finished parts stay, [`Profiler::finish`] fails with the profile inside |
 //! | a kernel never ends, or CUPTI hangs | [`Profiler::finish`] gives up: each of its three steps (GPU and CUPTI, facts of the devices, last rows) may take [`Builder::finish_timeout`]; what was recorded is in the error, unless the last step hangs |
 //! | the profiler is dropped, also by a panic | as [`Profiler::finish`], without a profile |
-//! | the process is killed | each table keeps all parts but its last, see [`Builder::max_part_age`] |
+//! | the process is killed | each table keeps all parts but its last, see [`Builder::max_part_age`]; [`recover()`] tidies the folder and tells what is lost |
 //! | the process forks | the child's calls fail or do nothing; the parent's session goes on |
 //! | a callback panics | it is caught before it reaches C, and counted |
 //!
@@ -87,8 +87,7 @@
 //!
 //! # What it is not
 //!
-//! - No hardware counters, no sampling, no timeline viewer: durations and where they come from, as files that other
-//!   tools read.
+//! - No sampling, no timeline viewer: durations, counters and where they come from, as files that other tools read.
 //! - No tool that attaches to a process from outside: the program links this crate.
 //! - No second profiler in a process: CUPTI serves one client, so it does not run under Nsight Systems, Nsight
 //!   Compute, cuda-gdb or compute-sanitizer.
@@ -112,7 +111,7 @@
 //!
 //! | floor | rooms | |
 //! |---|---|---|
-//! | 0 | `error`, `losses`, `units` | typed errors; causes of loss; ids and nanoseconds |
+//! | 0 | `error`, `issues`, `losses`, `units` | typed errors; CUPTI's own faults; causes of loss; ids and nanoseconds |
 //! | 1 | `driver` | the few calls of libcuda, each optional |
 //! | 1 | `buffer`, `channel` | the pool that CUPTI fills; a bounded ring for each thread |
 //! | 1 | `record` | bytes to typed records, by the layout of the library that runs |
@@ -121,6 +120,9 @@
 //! | 2 | `attribute`, `names`, `summary` | records to launches to ranges; kernel names; the printed result |
 //! | 3 | `cupti` | the only caller of CUPTI, and what CUPTI calls back |
 //! | 4 | `trace` | a session: builder, worker, end; replay |
+//! | 4 | `control` | what is done to a GPU so that a measurement can be repeated |
+//! | 5 | `counters` | hardware counters: metrics of a chip, plans, replayed passes |
+//! | 6 | `doctor` | what keeps a machine from being profiled |
 //!
 //! A room uses only rooms of lower floors; `tests/floors.rs` enforces that. The raw interface (generated bindings, the
 //! layouts of every version, the loader) is the crate `cupti-sys`.
@@ -129,9 +131,13 @@ mod attribute;
 mod buffer;
 mod capture;
 mod channel;
+mod control;
+pub mod counters;
 mod cupti;
+mod doctor;
 mod driver;
 mod error;
+mod issues;
 mod losses;
 mod names;
 mod range;
@@ -144,11 +150,15 @@ mod trace;
 mod units;
 
 pub use channel::{Arg, ArgValue};
+pub use control::{Cache, CacheReport, CuptiCache, FillSize, L2Control, Probe, Residual};
+pub use doctor::{Diagnosis, Finding, Severity, Topic, doctor};
+pub use driver::Stream;
 pub use error::{Error, ErrorKind, Result};
 pub use losses::Loss;
 pub use range::{Entered, ProcessRange, Range, RangeHandle, in_range, process_range};
 pub use summary::{Counts, KernelSummary, RangeSummary, Summary, Symbols, TransferSummary};
 pub use table::reader::Dataset;
+pub use table::recover::{Damaged, Recovery, Unfinished, recover};
 pub use table::schema::{SCHEMA_VERSION, Table};
 pub use table::writer::{CloseReport, DEFAULT_MAX_PART_AGE, DEFAULT_MAX_ROWS_PER_PART, TableReport};
 pub use trace::{

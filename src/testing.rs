@@ -1,5 +1,6 @@
 //! For this crate's own integration tests and benches; not part of its API.
 
+pub mod hostile;
 mod recordings;
 
 use std::ffi::CStr;
@@ -14,7 +15,7 @@ pub use recordings::{Enlarged, Ranges, Stage, enlarge, replay_up_to};
 /// An event as a test sees it; what an event does not have is zero or empty.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
-    /// `launch`, `push`, `start`, `own`, `end`, `mark`, `unbalanced`, `name`, or `damaged`.
+    /// `launch`, `internal launch`, `push`, `start`, `own`, `end`, `mark`, `unbalanced`, `name`, or `damaged`.
     pub what: &'static str,
     /// The range that begins or ends, or that a launch or mark is in.
     pub range: u64,
@@ -108,6 +109,7 @@ fn see(event: &Event<'_>) -> Seen {
     let raw = |range: Option<crate::units::RangeId>| range.map_or(0, |range| range.0.get());
     match event {
         Event::Launch { range, .. } => Seen { what: "launch", range: raw(*range), ..Seen::default() },
+        Event::InternalLaunch { .. } => Seen { what: "internal launch", ..Seen::default() },
         Event::Begin { range, kind, parent, domain, category, color, payload, name, .. } => Seen {
             what: match kind {
                 channel::RangeKind::Stack => "push",

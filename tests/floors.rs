@@ -12,19 +12,21 @@ type Outcome = Result<(), Box<dyn Error>>;
 /// `cupti` stands above `buffer` and `range`, although it is a thin layer over C: its callbacks are where CUPTI
 /// enters the crate, and they hand what they get to the pool of buffers and to the ranges of the thread. Calls go
 /// down, as everywhere. The same with `driver`, whose contexts the callbacks note.
-const FLOORS: [&[&str]; 7] = [
+const FLOORS: [&[&str]; 8] = [
     // Words that everybody uses.
-    &["error", "losses", "units"],
+    &["error", "issues", "losses", "units"],
     // Each knows one thing and nothing of the others: memory, bytes, events, files.
     &["buffer", "capture", "channel", "driver", "record", "table"],
     // Ranges log to the channel; the others make or sum up the tables' rows.
     &["attribute", "names", "range", "summary"],
     // CUPTI, and what it calls back.
     &["cupti"],
-    // All of it in one session.
-    &["trace"],
-    // A way in for integration tests and benches.
-    &["testing"],
+    // All of it in one session; what is done to a GPU beside.
+    &["control", "trace"],
+    // Counters never run beside a trace, and give way to one.
+    &["counters"],
+    // What looks at all of it, and a way in for integration tests and benches.
+    &["doctor", "testing"],
     // The crate as its users see it.
     &["lib"],
 ];

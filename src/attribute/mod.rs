@@ -293,6 +293,11 @@ impl Attributor {
         }
     }
 
+    /// Whether the launching call with this id is known.
+    pub fn has_launch(&self, correlation: CorrelationId) -> bool {
+        self.sites.has(correlation)
+    }
+
     fn why_never_seen(&self, origin: Origin) -> Attribution {
         let before_first = self.first_correlation.is_none_or(|first| origin.correlation < first);
         let before_start = origin.start_ns != 0 && origin.start_ns < self.session_start.0;

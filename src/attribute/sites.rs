@@ -116,6 +116,10 @@ impl Sites {
         }
     }
 
+    pub fn has(&self, correlation: CorrelationId) -> bool {
+        self.by_correlation.contains_key(&correlation)
+    }
+
     /// Calls without a record so far.
     pub fn unseen(&self) -> u64 {
         self.by_correlation.values().filter(|site| !site.seen).count() as u64

@@ -53,7 +53,7 @@ impl<'a> Frame<'a> {
     }
 
     /// The kind, which the checksum thus covers too, and the contents.
-    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         out.push(self.kind());
         match self {
             Self::Start { cupti_version, time, epoch, facts } => {
@@ -107,7 +107,7 @@ impl<'a> Frame<'a> {
     }
 
     /// The frame of this kind with these bytes, the long ones borrowed; none if they do not make one.
-    pub(super) fn decode(bytes: &'a [u8]) -> Option<Self> {
+    pub(crate) fn decode(bytes: &'a [u8]) -> Option<Self> {
         let (kind, bytes) = bytes.split_first()?;
         let mut input = Input(bytes);
         let frame = match kind {

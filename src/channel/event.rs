@@ -144,6 +144,8 @@ pub(crate) enum Event<'a> {
         symbol: Option<SymbolId>,
         time: Nanos,
     },
+    /// A driver call of the crate itself launches work (the flush of a cache): its records are not the program's.
+    InternalLaunch { correlation: CorrelationId, time: Nanos },
     /// A range instance begins.
     Begin {
         range: RangeId,

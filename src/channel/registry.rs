@@ -214,7 +214,9 @@ pub(crate) fn log(session: Session, event: &Event<'_>) {
     match LOCAL.try_with(|local| local.push(session, event)).unwrap_or(Pushed::Dropped) {
         Pushed::Stored => {}
         Pushed::Pressing => wake_worker(),
-        Pushed::Dropped => count_dropped(matches!(event, Event::Launch { .. })),
+        Pushed::Dropped => {
+            count_dropped(matches!(event, Event::Launch { .. } | Event::InternalLaunch { .. }))
+        }
     }
 }
 

@@ -152,6 +152,7 @@ fn all_events(
             symbol: SymbolId::from_raw(c),
             time,
         },
+        Event::InternalLaunch { correlation: CorrelationId(b), time },
         begin,
         Event::End { range, epoch: (b % 3 == 0).then_some(epoch), time },
         Event::Mark { range: parent, domain, category, color, payload, time, name },

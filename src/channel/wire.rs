@@ -21,6 +21,7 @@ mod kind {
     pub const MARK: u8 = 4;
     pub const UNBALANCED: u8 = 5;
     pub const NAME: u8 = 6;
+    pub const INTERNAL_LAUNCH: u8 = 7;
     /// Only inside rings: stands for a record that is too long for one.
     pub const SPILLED: u8 = 255;
 }
@@ -137,6 +138,7 @@ pub(crate) fn append(event: &Event<'_>, run: &mut Vec<u8>) {
 fn head(event: &Event<'_>) -> (u8, u8) {
     match event {
         Event::Launch { .. } => (kind::LAUNCH, 0),
+        Event::InternalLaunch { .. } => (kind::INTERNAL_LAUNCH, 0),
         Event::Begin { kind, payload, color, .. } => {
             let small = *kind as u8 | payload_kind(*payload) << 2 | u8::from(color.is_some()) << 4;
             (kind::BEGIN, if is_plain(event) { small | PLAIN } else { small })
@@ -185,6 +187,10 @@ fn body(event: &Event<'_>, sink: &mut impl Sink) {
             sink.word(raw(*range));
             sink.pair(correlation.0, *cbid);
             sink.pair(epoch.0, symbol.map_or(0, SymbolId::to_raw));
+            sink.word(time.0.cast_unsigned());
+        }
+        Event::InternalLaunch { correlation, time } => {
+            sink.pair(correlation.0, 0);
             sink.word(time.0.cast_unsigned());
         }
         Event::Begin {
@@ -393,6 +399,10 @@ fn event<'a>(header: Header, mut fields: Fields<'a>) -> Option<Event<'a>> {
                 symbol: SymbolId::from_raw(symbol),
                 time: f.time()?,
             }
+        }
+        kind::INTERNAL_LAUNCH => {
+            let (correlation, _) = f.pair()?;
+            Event::InternalLaunch { correlation: CorrelationId(correlation), time: f.time()? }
         }
         kind::BEGIN if header.small & PLAIN != 0 => {
             let range = RangeId::from_raw(f.word()?)?;

@@ -4,7 +4,12 @@
 mod callbacks;
 pub(crate) mod calls;
 mod contexts;
-pub(crate) mod issues;
+pub(crate) mod host;
+mod libraries;
+pub(crate) mod params;
+pub(crate) mod profiler;
+pub(crate) mod range_profiler;
+mod slot;
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::NonNull;
@@ -14,6 +19,8 @@ use cupti_sys::{LibraryVersion, Symbols};
 
 pub(crate) use callbacks::{begin_session, end_session, faults, panic_in, seen_nothing};
 pub(crate) use contexts::CONTEXTS;
+pub(crate) use libraries::{Libraries, PlanningLibrary};
+pub(crate) use slot::{Holder, Slot};
 
 use crate::buffer::Filled;
 use crate::error::{Error, ErrorKind, Result};
@@ -34,16 +41,20 @@ unsafe impl Send for Subscriber {}
 macro_rules! call {
     ($cupti:expr, $name:ident $(, $arg:expr)* $(,)?) => {{
         match $cupti.symbols.$name {
-            None => Err(absent(stringify!($name))),
+            None => Err($crate::cupti::absent(stringify!($name))),
             Some(function) => {
                 // SAFETY: pointer arguments are null, function pointers of ours, or live locals of the type that the
                 // signature names; the table's signatures are checked against the headers.
                 let status = unsafe { function($($arg),*) };
-                if status == c::CUptiResult::CUPTI_SUCCESS { Ok(()) } else { Err(failed(stringify!($name), status)) }
+                match status {
+                    cupti_sys::bindings::CUptiResult::CUPTI_SUCCESS => Ok(()),
+                    status => Err($crate::cupti::failed(stringify!($name), status)),
+                }
             }
         }
     }};
 }
+use call;
 
 fn absent(call: &'static str) -> Error {
     let since = Symbols::ALL.iter().find(|symbol| symbol.name == call).map(|symbol| symbol.since);
@@ -117,6 +128,15 @@ impl Cupti {
     /// `cuptiEnableDomain`.
     pub fn enable_domain(self, subscriber: &Subscriber, domain: c::CUpti_CallbackDomain) -> Result<()> {
         call!(self, cuptiEnableDomain, 1, subscriber.0.as_ptr(), domain)
+    }
+
+    /// Has every launching call told to our callback. Returns those that the library knows and refuses.
+    pub fn enable_launch_callbacks(self, subscriber: &Subscriber) -> Vec<(u32, Error)> {
+        let driver = c::CUpti_CallbackDomain::CUPTI_CB_DOMAIN_DRIVER_API;
+        let enable = |cbid: u32| Some((cbid, self.enable_callback(subscriber, driver, cbid).err()?));
+        let refused = calls::LAUNCHING.iter().filter_map(|(cbid, _)| enable(cbid.0));
+        // An older library does not know the newest calls, and says so.
+        refused.filter(|(_, error)| error.code != Some(INVALID_PARAMETER)).collect()
     }
 
     /// `cuptiGetCallbackName`; none for ids that are newer than the library.
@@ -227,6 +247,9 @@ pub(crate) fn api_domain(kind: u32) -> c::CUpti_CallbackDomain {
         c::CUpti_CallbackDomain::CUPTI_CB_DOMAIN_DRIVER_API
     }
 }
+
+/// What CUPTI answers to a number that it does not know.
+const INVALID_PARAMETER: i32 = c::CUptiResult::CUPTI_ERROR_INVALID_PARAMETER.0 as i32;
 
 /// The code with which a walk over a buffer ends where it should.
 const MAX_LIMIT_REACHED: i32 = c::CUptiResult::CUPTI_ERROR_MAX_LIMIT_REACHED.0 as i32;

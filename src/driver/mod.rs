@@ -99,6 +99,22 @@ functions! {
     ctx_push_current = "cuCtxPushCurrent_v2": fn(CuContext);
     ctx_pop_current = "cuCtxPopCurrent_v2": fn(*mut CuContext);
     ctx_synchronize = "cuCtxSynchronize": fn();
+    ctx_get_current = "cuCtxGetCurrent": fn(*mut CuContext);
+    ctx_get_device = "cuCtxGetDevice": fn(*mut c_int);
+    ctx_reset_persisting_l2 = "cuCtxResetPersistingL2Cache": fn();
+    module_load_data = "cuModuleLoadDataEx":
+        fn(*mut *mut c_void, *const c_char, c_uint, *mut c_int, *mut *mut c_void);
+    module_unload = "cuModuleUnload": fn(*mut c_void);
+    module_get_function = "cuModuleGetFunction": fn(*mut *mut c_void, *mut c_void, *const c_char);
+    mem_alloc = "cuMemAlloc_v2": fn(*mut u64, usize);
+    mem_free = "cuMemFree_v2": fn(u64);
+    memset_async = "cuMemsetD32Async": fn(u64, c_uint, usize, *mut c_void);
+    launch_kernel = "cuLaunchKernel":
+        fn(*mut c_void, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, *mut c_void, *mut *mut c_void, *mut *mut c_void);
+    stream_create = "cuStreamCreate": fn(*mut *mut c_void, c_uint);
+    stream_destroy = "cuStreamDestroy_v2": fn(*mut c_void);
+    stream_synchronize = "cuStreamSynchronize": fn(*mut c_void);
+    stream_is_capturing = "cuStreamIsCapturing": fn(*mut c_void, *mut c_int);
 }
 
 /// The loaded driver library.
@@ -106,6 +122,12 @@ pub(crate) struct Driver {
     functions: Functions,
     /// The CUDA version of the driver.
     pub version: DriverVersion,
+}
+
+impl std::fmt::Debug for Driver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Driver").field("version", &self.version).finish_non_exhaustive()
+    }
 }
 
 /// Runs one driver call; an absent symbol is an error like a failed call.
@@ -121,6 +143,11 @@ macro_rules! call {
         }
     }};
 }
+
+mod work;
+
+pub use work::Stream;
+pub(crate) use work::{Function, Memory, Module};
 
 fn failed(call: &'static str, status: Status) -> Error {
     let (kind, hint) = match status {
@@ -184,6 +211,11 @@ impl Driver {
     fn device(&self, ordinal: c_int) -> Result<Device> {
         let mut device = 0;
         call!(self, device_get, "cuDeviceGet", &raw mut device, ordinal)?;
+        self.describe(device)
+    }
+
+    /// What the driver tells about a `CUdevice`, which is the ordinal by another name.
+    fn describe(&self, device: c_int) -> Result<Device> {
         let mut name = [0_u8; 256];
         call!(self, device_get_name, "cuDeviceGetName", name.as_mut_ptr().cast(), 255, device)?;
         let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
@@ -196,7 +228,7 @@ impl Driver {
         let l2_bytes = self.attribute(device, 38)?;
         let compute_capability = (self.attribute(device, 75)?, self.attribute(device, 76)?);
         Ok(Device {
-            ordinal: ordinal.unsigned_abs(),
+            ordinal: device.unsigned_abs(),
             name: String::from_utf8_lossy(name).into_owned(),
             uuid: format_uuid(uuid),
             compute_capability,
@@ -217,8 +249,16 @@ impl Driver {
     /// # Errors
     /// The failed call; a context with a sticky error stays usable for everything but this.
     pub fn synchronize(&self, context: Context) -> Result<()> {
+        self.within(context, || call!(self, ctx_synchronize, "cuCtxSynchronize"))
+    }
+
+    /// Makes calls with this context current to the thread, and puts back what was current.
+    ///
+    /// # Errors
+    /// Of the calls, else of making the context current.
+    pub fn within<T>(&self, context: Context, calls: impl FnOnce() -> Result<T>) -> Result<T> {
         call!(self, ctx_push_current, "cuCtxPushCurrent", context.0.as_ptr())?;
-        let outcome = call!(self, ctx_synchronize, "cuCtxSynchronize");
+        let outcome = calls();
         let mut popped = std::ptr::null_mut();
         call!(self, ctx_pop_current, "cuCtxPopCurrent", &raw mut popped)?;
         outcome

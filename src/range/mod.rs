@@ -5,6 +5,7 @@
 
 mod guard;
 mod ids;
+mod internal;
 pub(crate) mod nvtx;
 mod stack;
 mod symbols;
@@ -15,6 +16,7 @@ pub(crate) mod tracing_layer;
 
 pub use guard::{Entered, ProcessRange, Range, RangeHandle, process_range};
 pub(crate) use ids::epoch;
+pub(crate) use internal::{INTERNAL_KERNELS, internally};
 pub(crate) use symbols::forget_symbols;
 
 use crate::channel::{Arg, Args, Event, Payload, RangeKind, Session, count_dropped, log};
@@ -22,6 +24,8 @@ use crate::units::{CorrelationId, Nanos, ProcessEpoch, RangeId};
 
 /// Logs that a driver call is about to launch work: with the innermost range of this thread, the present set of
 /// process-wide ranges, the name of what is launched, and the time.
+///
+/// What the crate launches itself ([`internally`]) is logged as such, outside of every range.
 ///
 /// For CUPTI's callback: it never waits, and without a session it is one relaxed load. `symbol` is the address of the
 /// function's name, 0 for none, and `name` reads it.
@@ -33,6 +37,10 @@ pub(crate) fn log_launch<'a>(
     name: impl FnOnce() -> &'a [u8],
 ) {
     let Some(session) = Session::current() else { return };
+    if internal::is_internal() {
+        log(session, &Event::InternalLaunch { correlation, time: Nanos::now() });
+        return;
+    }
     let range = stack::innermost(session);
     let symbol = symbols::symbol(session, symbol, name);
     log(

@@ -2,7 +2,7 @@
 
 use crate::channel::tests::{TestSession, events};
 use crate::channel::{Arg, ArgValue, Event, RangeKind, Session};
-use crate::range::{in_range, log_launch, process_range, stack};
+use crate::range::{in_range, internally, log_launch, process_range, stack};
 use crate::units::{CorrelationId, ProcessEpoch, RangeId};
 
 /// The parts of begin events that most tests ask for.
@@ -54,6 +54,33 @@ fn a_launch_belongs_to_the_innermost_range_of_its_thread() {
     let ranges: Vec<_> = launches(&events).into_iter().map(|(_, range, _)| range).collect();
     assert_eq!(ranges, [None, Some(outer), Some(inner), Some(outer), None]);
     assert_eq!(ends(&events), [inner, outer]);
+}
+
+#[test]
+fn what_the_crate_launches_itself_is_in_no_range() {
+    let test = TestSession::begin();
+    {
+        let _range = crate::range!("measured");
+        launch(1);
+        internally(|| launch(2));
+        let panicked = std::panic::catch_unwind(|| internally(|| panic!("inside")));
+        assert!(panicked.is_err());
+        launch(3);
+        internally(|| std::thread::spawn(|| launch(4)).join()).expect("it launched");
+    }
+    let runs = test.drain();
+    let events = events(&runs);
+    let internal: Vec<_> = events
+        .iter()
+        .filter_map(|event| match event {
+            Event::InternalLaunch { correlation, .. } => Some(correlation.0),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(internal, [2]);
+    let mut others: Vec<_> = launches(&events).into_iter().map(|(correlation, ..)| correlation).collect();
+    others.sort_unstable();
+    assert_eq!(others, [1, 3, 4], "the calls of the program, on any thread");
 }
 
 #[test]

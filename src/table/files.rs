@@ -4,6 +4,8 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{FlockOperation, flock};
+
 use super::schema::Table;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -56,7 +58,8 @@ pub(super) fn parse_part(name: &str) -> Option<(Table, u32)> {
     parse_stem(name.strip_suffix(PART_END)?)
 }
 
-fn parse_temporary(name: &str) -> Option<(Table, u32)> {
+/// The table and number that the name of an unfinished part tells, if it is one.
+pub(super) fn parse_temporary(name: &str) -> Option<(Table, u32)> {
     parse_stem(name.strip_prefix('.')?.strip_suffix(TEMPORARY_END)?)
 }
 
@@ -68,11 +71,35 @@ fn parse_stem(stem: &str) -> Option<(Table, u32)> {
 
 /// Lies in a dataset's folder while it is written. Two writers of one folder would replace each other's parts; the
 /// second one finds this instead.
-const WRITING: &str = ".writing";
+pub(super) const WRITING: &str = ".writing";
 
-/// The folder's writer is done.
-pub(super) fn leave_folder(folder: &Path) {
-    let _it_may_be_gone_with_its_folder = fs::remove_file(folder.join(WRITING));
+/// A writer's right to a folder. The marker stays when the process is killed; its lock does not.
+#[derive(Debug)]
+pub(super) struct Entered {
+    marker: PathBuf,
+    /// Holds the lock.
+    _file: File,
+}
+
+impl Entered {
+    fn enter(folder: &Path) -> Result<Self> {
+        let marker = folder.join(WRITING);
+        match File::create_new(&marker) {
+            Ok(file) => {
+                // Where the file system has no locks, a killed writer cannot be told from a running one.
+                let _unsupported = flock(&file, FlockOperation::NonBlockingLockExclusive);
+                Ok(Self { marker, _file: file })
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(is_written(folder)),
+            Err(error) => Err(Error::io("cannot create", &marker, error)),
+        }
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        let _it_may_be_gone_with_its_folder = fs::remove_file(&self.marker);
+    }
 }
 
 /// Whether a writer is in the folder, or was killed there.
@@ -80,26 +107,26 @@ pub(super) fn is_entered(folder: &Path) -> bool {
     folder.join(WRITING).exists()
 }
 
-fn enter_folder(folder: &Path) -> Result<()> {
-    let writing = folder.join(WRITING);
-    match fs::File::create_new(&writing) {
-        Ok(_) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            let what = format!("{} is being written by another session", folder.display());
-            Err(Error::new(ErrorKind::OutputExists, what)
-                .with_hint("give each process an output of its own, for example with its id in the name"))
-        }
-        Err(error) => Err(Error::io("cannot create", &writing, error)),
-    }
+/// Whether a writer is in the folder now.
+pub(super) fn is_being_written(folder: &Path) -> bool {
+    File::open(folder.join(WRITING)).is_ok_and(|marker| {
+        flock(&marker, FlockOperation::NonBlockingLockShared) == Err(rustix::io::Errno::WOULDBLOCK)
+    })
+}
+
+pub(super) fn is_written(folder: &Path) -> Error {
+    let what = format!("{} is being written by another session", folder.display());
+    Error::new(ErrorKind::OutputExists, what)
+        .with_hint("give each process an output of its own, for example with its id in the name")
 }
 
 /// Makes the folder ready for a new dataset.
 ///
 /// # Errors
 ///
-/// `OutputExists` where something is there already: a file, a folder of other things, or, without `overwrite`,
-/// another dataset. Only files that a dataset is made of are ever removed.
-pub(super) fn prepare_folder(folder: &Path, overwrite: bool) -> Result<()> {
+/// `OutputExists` where something is there already: a file, a folder of other things, a dataset that is being written,
+/// or, without `overwrite`, another dataset. Only files that a dataset is made of are ever removed.
+pub(super) fn prepare_folder(folder: &Path, overwrite: bool) -> Result<Entered> {
     let refuse = |why: &str, hint: &str| {
         Err(Error::new(ErrorKind::OutputExists, format!("{} {why}", folder.display())).with_hint(hint))
     };
@@ -108,7 +135,7 @@ pub(super) fn prepare_folder(folder: &Path, overwrite: bool) -> Result<()> {
         Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             fs::create_dir_all(folder).map_err(|error| Error::io("cannot create", folder, error))?;
-            return enter_folder(folder);
+            return Entered::enter(folder);
         }
         Err(error) => return Err(Error::io("cannot look at", folder, error)),
     }
@@ -129,6 +156,9 @@ pub(super) fn prepare_folder(folder: &Path, overwrite: bool) -> Result<()> {
     if ours.is_empty() && others > 0 {
         return refuse("is a folder of other things", "choose another output");
     }
+    if is_being_written(folder) {
+        return Err(is_written(folder));
+    }
     if !ours.is_empty() && !overwrite {
         let hint = "choose another output, or ask for it to be replaced with overwrite(true)";
         return refuse("holds a dataset, finished or not", hint);
@@ -136,5 +166,5 @@ pub(super) fn prepare_folder(folder: &Path, overwrite: bool) -> Result<()> {
     ours.iter().try_for_each(|path| {
         fs::remove_file(path).map_err(|error| Error::io("cannot remove", path, error))
     })?;
-    enter_folder(folder)
+    Entered::enter(folder)
 }

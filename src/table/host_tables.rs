@@ -87,7 +87,7 @@ table! {
 table! {
     /// `overheads`.
     Overheads(row: &OverheadRow) {
-        /// What the time was spent on.
+        /// What the time was spent on; `cuprof_cache_flush`: time on the device for the crate's own cache control.
         kind: Words<Arc<str>> = &row.kind;
         /// Start, since the Unix epoch.
         start_ns: Delta<i64> ["ns"] = row.start_ns;
@@ -97,7 +97,7 @@ table! {
         duration_ns: Delta<i64> ["ns"] = row.end_ns.saturating_sub(row.start_ns);
         /// Operating system's id of the thread; null where it is not about one.
         thread_id: Nullable<Coded<u32>> = row.thread.map(|thread| thread.0);
-        /// Correlation id of the call that it delayed; null where not known.
+        /// Correlation id of the call that it delayed, or of its own; null where not known.
         correlation_id: Nullable<Delta<u32>> = row.correlation.map(|correlation| correlation.0);
     }
 }

@@ -5,12 +5,14 @@
 
 mod batch;
 mod column;
+mod counted_tables;
 mod device_tables;
 mod encode;
 mod files;
 mod host_tables;
 mod part;
 pub(crate) mod reader;
+pub(crate) mod recover;
 pub(crate) mod rows;
 pub(crate) mod schema;
 mod table_writer;

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use arrow_array::{Array, RecordBatch, StringArray};
+use arrow_array::{Array, RecordBatch, StringArray, new_null_array};
+use arrow_schema::{Field, Schema, SchemaRef};
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
@@ -13,6 +15,7 @@ use parquet::errors::ParquetError;
 
 use super::files::{is_entered, parse_part, part_path};
 use super::schema::{SCHEMA_VERSION, SCHEMA_VERSION_KEY, TABLE_KEY, Table};
+use super::writer::{ALWAYS, parts_fact};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Rows of a batch that is read.
@@ -20,7 +23,8 @@ pub const READ_BATCH_ROWS: usize = 65_536;
 
 /// A dataset on disk: the parts of its tables, checked.
 ///
-/// Opening reads the footer of each part and no rows.
+/// Opening reads the footer of each part and no rows. Files of earlier versions of the tables
+/// ([`SCHEMA_VERSION`]) are read like those of today: columns that came later are there, and null.
 #[derive(Debug)]
 pub struct Dataset {
     tables: BTreeMap<Table, Vec<Part>>,
@@ -30,11 +34,23 @@ pub struct Dataset {
 struct Part {
     path: PathBuf,
     metadata: ArrowReaderMetadata,
+    /// The columns as they are handed out, where the file lacks some of them.
+    completed: Option<SchemaRef>,
 }
 
 impl Part {
     fn rows(&self) -> u64 {
         u64::try_from(self.metadata.metadata().file_metadata().num_rows()).unwrap_or(0)
+    }
+
+    /// The batch with the columns that its file lacks, all null.
+    fn complete(&self, batch: RecordBatch) -> Result<RecordBatch, ParquetError> {
+        let Some(schema) = &self.completed else { return Ok(batch) };
+        let column = |field: &Arc<Field>| match batch.column_by_name(field.name()) {
+            Some(column) => Arc::clone(column),
+            None => new_null_array(field.data_type(), batch.num_rows()),
+        };
+        Ok(RecordBatch::try_new(Arc::clone(schema), schema.fields().iter().map(column).collect())?)
     }
 }
 
@@ -89,11 +105,22 @@ impl Dataset {
         self.tables.keys().copied()
     }
 
-    /// Whether the run was closed. A process that was killed leaves all parts but the last of each table, and
-    /// neither `env` nor `losses`.
+    /// Whether the run was closed, and every part that it finished then is here. A process that was killed leaves all
+    /// parts but the last of each table, and neither `env` nor `losses`; [`recover`](crate::recover) tidies its folder.
+    ///
+    /// Reads `env`, where a closed run has the number of parts of each table.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        [Table::Env, Table::Losses].iter().all(|table| self.tables.contains_key(table))
+        let here = |table: Table| self.parts(table).len();
+        if here(Table::Env) == 0 || here(Table::Losses) == 0 {
+            return false;
+        }
+        let Ok(facts) = self.env() else { return false };
+        Table::ALL.into_iter().all(|table| match facts.get(&parts_fact(table)) {
+            Some(told) => told.parse() == Ok(here(table)),
+            // Earlier versions did not tell.
+            None => here(table) > 0 || !ALWAYS.contains(&table),
+        })
     }
 
     /// The number of rows of a table; 0 if it is not there.
@@ -118,7 +145,8 @@ impl Dataset {
             let mut reader = Some(file.and_then(|file| guarded(&part.path, || read_part(file, part))));
             std::iter::from_fn(move || match reader.take()? {
                 Ok(mut batches) => {
-                    let batch = guarded(&part.path, || Ok(batches.next().transpose()?)).transpose()?;
+                    let next = || batches.next().transpose()?.map(|batch| part.complete(batch)).transpose();
+                    let batch = guarded(&part.path, next).transpose()?;
                     if batch.is_ok() {
                         reader = Some(Ok(batches));
                     }
@@ -151,11 +179,24 @@ impl Dataset {
     }
 }
 
+/// Whether a file is a whole part of a table: its footer is there and says so, and each of its rows can be read, which
+/// checks the pages' checksums.
+///
+/// # Errors
+/// Why it is not.
+pub(super) fn is_whole(path: &Path, table: Table) -> Result<()> {
+    let part = open_part(path.to_owned(), table)?;
+    let file = open(path)?;
+    guarded(path, || {
+        read_part(file, &part)?.try_for_each(|batch| batch.map(drop).map_err(ParquetError::from))
+    })
+}
+
 fn open_part(path: PathBuf, table: Table) -> Result<Part> {
     let file = open(&path)?;
     let metadata = guarded(&path, || ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()))?;
-    check(&path, table, &metadata)?;
-    Ok(Part { path, metadata })
+    let completed = check(&path, table, &metadata)?;
+    Ok(Part { path, metadata, completed })
 }
 
 fn open(path: &Path) -> Result<File> {
@@ -175,8 +216,9 @@ fn guarded<T>(path: &Path, read: impl FnOnce() -> Result<T, ParquetError>) -> Re
         })
 }
 
-/// Refuses what this crate did not write, and what it cannot know yet.
-fn check(path: &Path, table: Table, metadata: &ArrowReaderMetadata) -> Result<()> {
+/// Refuses what this crate did not write, and what it cannot know yet. Returns the columns to hand out, if they are not
+/// those of the file.
+fn check(path: &Path, table: Table, metadata: &ArrowReaderMetadata) -> Result<Option<SchemaRef>> {
     let refuse = |why: String| Error::new(ErrorKind::Format, format!("{}: {why}", path.display()));
     let facts = metadata.metadata().file_metadata().key_value_metadata();
     let fact = |key| facts?.iter().find(|fact| fact.key == key)?.value.as_deref();
@@ -184,25 +226,40 @@ fn check(path: &Path, table: Table, metadata: &ArrowReaderMetadata) -> Result<()
     let (Some(version), Some(name)) = (fact(SCHEMA_VERSION_KEY), fact(TABLE_KEY)) else {
         return Err(refuse("a Parquet file, but not of this crate".into()));
     };
-    match version.parse::<u32>() {
-        Ok(version) if version <= SCHEMA_VERSION => {}
+    let version = match version.parse::<u32>() {
+        Ok(version) if version <= SCHEMA_VERSION => version,
         Ok(version) => {
             return Err(refuse(format!("schema version {version}, known up to {SCHEMA_VERSION}"))
                 .with_hint("it was written by a later version of this crate: update to read it"));
         }
         Err(_) => return Err(refuse(format!("schema version {version:?} is not a number"))),
-    }
+    };
     if name != table.name() {
         return Err(refuse(format!("holds the table {name}")).with_hint("the file was renamed"));
     }
-    let known = table.schema();
-    let same = known.fields().len() == metadata.schema().fields().len()
-        && known
-            .fields()
-            .iter()
-            .zip(metadata.schema().fields())
-            .all(|(known, found)| known.name() == found.name() && known.data_type() == found.data_type());
-    if same { Ok(()) } else { Err(refuse("its columns are not those of its schema version".into())) }
+    columns(&table.schema(), metadata.schema(), version < SCHEMA_VERSION)
+        .ok_or_else(|| refuse("its columns are not those of its schema version".into()))
+}
+
+/// How a file's columns are handed out: as they are (`Some(None)`), or, of an earlier version, with those that came
+/// later. None where a column has another type than it should, is not known, or is absent and should not be.
+fn columns(known: &Schema, found: &Schema, is_earlier: bool) -> Option<Option<SchemaRef>> {
+    let is_known = |found: &Arc<Field>| {
+        known.field_with_name(found.name()).is_ok_and(|known| known.data_type() == found.data_type())
+    };
+    if !found.fields().iter().all(is_known) {
+        return None;
+    }
+    let names =
+        |schema: &Schema| schema.fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>();
+    if names(known) == names(found) {
+        return Some(None);
+    }
+    let whole = known.fields().iter().map(|field| match found.field_with_name(field.name()) {
+        Ok(found) => found.clone(),
+        Err(_) => field.as_ref().clone().with_nullable(true),
+    });
+    is_earlier.then(|| Some(Arc::new(Schema::new(whole.collect::<Vec<_>>()))))
 }
 
 fn read_part(file: File, part: &Part) -> Result<ParquetRecordBatchReader, ParquetError> {

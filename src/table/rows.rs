@@ -186,7 +186,7 @@ pub(crate) struct MarkRow {
     pub range: Option<RangeId>,
 }
 
-/// `overheads`: a span that CUPTI or the driver spent on itself.
+/// `overheads`: a span that CUPTI or the driver spent on itself, or that the crate's own work took on the device.
 #[derive(Clone, Debug)]
 pub(crate) struct OverheadRow {
     pub kind: Arc<str>,
@@ -236,6 +236,31 @@ pub(crate) struct MemoryRow {
     pub stream: Option<u32>,
     pub correlation: CorrelationId,
     pub asynchronous: bool,
+}
+
+/// `metrics`: one metric of one counted range or kernel.
+#[derive(Clone, Debug)]
+pub(crate) struct MetricRow {
+    /// The range, those around it in front; null for a kernel outside every range.
+    pub range_path: Option<Arc<str>>,
+    /// Which one of the session, in the order in which they began.
+    pub range_index: i64,
+    pub nesting_level: u16,
+    /// The kernel, where each kernel was counted by itself.
+    pub kernel: Option<Arc<KernelName>>,
+    pub metric: Arc<str>,
+    /// The name that was asked for.
+    pub asked: Arc<str>,
+    pub value: Option<f64>,
+    pub null_reason: Option<&'static str>,
+    pub unit: Arc<str>,
+    pub passes: u32,
+    pub range_mode: &'static str,
+    pub replay_mode: &'static str,
+    pub cache_state: Arc<str>,
+    pub clock_mode: Arc<str>,
+    pub chip: Arc<str>,
+    pub device: u32,
 }
 
 /// `env`: one fact about the run.

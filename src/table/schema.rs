@@ -8,9 +8,10 @@ use arrow_schema::{Field, Schema, SchemaRef};
 
 use super::batch::Batch;
 use super::column::Column;
-use super::{device_tables as device, host_tables as host};
+use super::{counted_tables as counted, device_tables as device, host_tables as host};
 
-/// The version of the tables' layout, stored in every file. A reader refuses files of a later version.
+/// The version of the tables' layout, stored in every file. A later version adds columns and changes none, so that a
+/// reader can read files of earlier ones; it refuses files of a later version.
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// The key of [`SCHEMA_VERSION`] in a file's metadata.
@@ -43,6 +44,8 @@ pub enum Table {
     Synchronizations,
     /// One allocation or release of memory a row; only if asked for.
     MemoryOperations,
+    /// One metric of one counted range or kernel a row.
+    Metrics,
     /// One fact about the run a row.
     Env,
     /// One cause of lost or unusable records a row, with its count.
@@ -51,7 +54,7 @@ pub enum Table {
 
 impl Table {
     /// Every table.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Launches,
         Self::Transfers,
         Self::Ranges,
@@ -61,6 +64,7 @@ impl Table {
         Self::ApiCalls,
         Self::Synchronizations,
         Self::MemoryOperations,
+        Self::Metrics,
         Self::Env,
         Self::Losses,
     ];
@@ -78,6 +82,7 @@ impl Table {
             Self::ApiCalls => "api_calls",
             Self::Synchronizations => "synchronizations",
             Self::MemoryOperations => "memory_operations",
+            Self::Metrics => "metrics",
             Self::Env => "env",
             Self::Losses => "losses",
         }
@@ -102,6 +107,7 @@ impl Table {
             Self::ApiCalls => host::ApiCalls::columns(),
             Self::Synchronizations => host::Synchronizations::columns(),
             Self::MemoryOperations => device::MemoryOperations::columns(),
+            Self::Metrics => counted::Metrics::columns(),
             Self::Env => host::Env::columns(),
             Self::Losses => host::Losses::columns(),
         };

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use super::counted_tables::Metrics;
 use super::device_tables::{Launches, MemoryOperations, Transfers};
 use super::encode::chunk::Chunk;
-use super::files::{Disk, PartFiles, leave_folder, prepare_folder};
+use super::files::{Disk, Entered, PartFiles, prepare_folder};
 use super::host_tables::{ApiCalls, Env, Losses, Marks, Overheads, RangeSets, Ranges, Synchronizations};
 use super::rows::{
-    ApiRow, EnvRow, LaunchRow, LossRow, MarkRow, MemoryRow, OverheadRow, RangeRow, RangeSetRow,
+    ApiRow, EnvRow, LaunchRow, LossRow, MarkRow, MemoryRow, MetricRow, OverheadRow, RangeRow, RangeSetRow,
     SynchronizationRow, TransferRow,
 };
 use super::schema::Table;
@@ -24,6 +25,12 @@ pub const DEFAULT_MAX_PART_AGE: Duration = Duration::from_secs(60);
 
 /// The tables that every finished dataset has, so that queries need not ask.
 pub const ALWAYS: [Table; 5] = [Table::Launches, Table::Transfers, Table::Ranges, Table::Env, Table::Losses];
+
+/// The fact of `env` that tells how many parts of a table there are: of each but `env` and `losses`, which are not
+/// finished yet when it is written.
+pub(super) fn parts_fact(table: Table) -> String {
+    format!("dataset.parts.{table}")
+}
 
 /// How a dataset is written.
 #[derive(Clone, Debug)]
@@ -112,6 +119,7 @@ impl CloseReport {
 /// `launches`, 17 MB).
 pub(crate) struct DatasetWriter {
     shared: Shared,
+    entered: Option<Entered>,
     must_exist: Vec<Table>,
     closed: bool,
     launches: TableWriter<Launches>,
@@ -123,6 +131,7 @@ pub(crate) struct DatasetWriter {
     api_calls: TableWriter<ApiCalls>,
     synchronizations: TableWriter<Synchronizations>,
     memory_operations: TableWriter<MemoryOperations>,
+    metrics: TableWriter<Metrics>,
     env: TableWriter<Env>,
     losses: TableWriter<Losses>,
 }
@@ -132,7 +141,7 @@ macro_rules! each_table {
     ($writer:ident, |$table:ident, $shared:ident| $body:expr) => {{
         let $shared = &mut $writer.shared;
         each_table!(@ $writer, $table, $body, launches, transfers, ranges, range_sets, marks, overheads,
-            api_calls, synchronizations, memory_operations, env, losses);
+            api_calls, synchronizations, memory_operations, metrics, env, losses);
     }};
     (@ $writer:ident, $table:ident, $body:expr, $($field:ident),*) => {
         $({ let $table = &mut $writer.$field; $body; })*
@@ -156,7 +165,7 @@ impl DatasetWriter {
             return Err(Error::new(ErrorKind::Config, "max_rows_per_part is 0")
                 .with_hint("a part holds at least one row"));
         }
-        prepare_folder(folder, options.overwrite)?;
+        let entered = prepare_folder(folder, options.overwrite)?;
         let chunk = Chunk::new()
             .map_err(|error| Error::new(ErrorKind::Io, "cannot start compression").with_source(error))?;
         let shared = Shared {
@@ -170,6 +179,7 @@ impl DatasetWriter {
         };
         Ok(Self {
             shared,
+            entered: Some(entered),
             must_exist: ALWAYS.into_iter().chain(options.tables).collect(),
             closed: false,
             launches: TableWriter::default(),
@@ -181,6 +191,7 @@ impl DatasetWriter {
             api_calls: TableWriter::default(),
             synchronizations: TableWriter::default(),
             memory_operations: TableWriter::default(),
+            metrics: TableWriter::default(),
             env: TableWriter::default(),
             losses: TableWriter::default(),
         })
@@ -204,20 +215,33 @@ impl DatasetWriter {
         lost
     }
 
+    /// Adds a row of `metrics`.
+    pub fn metric(&mut self, row: &MetricRow) {
+        self.metrics.push(row, &mut self.shared);
+    }
+
     /// Writes what is left and finishes every part.
     pub fn close(mut self) -> CloseReport {
         self.closed = true;
         let mut report = CloseReport::default();
         let must_exist = std::mem::take(&mut self.must_exist);
-        each_table!(self, |table, shared| {
-            let name = table.table();
-            table.close(shared, must_exist.contains(&name));
-            if table.report() != TableReport::default() {
-                report.tables.insert(name, table.report());
-            }
-        });
+        let mut facts = Vec::new();
+        for last in [false, true] {
+            each_table!(self, |table, shared| {
+                let name = table.table();
+                if last == matches!(name, Table::Env | Table::Losses) {
+                    table.close(shared, must_exist.contains(&name));
+                    if table.report() != TableReport::default() {
+                        report.tables.insert(name, table.report());
+                    }
+                    facts.push(EnvRow { key: parts_fact(name), value: table.report().parts.to_string() });
+                }
+            });
+            // The last facts, after everything that they are about.
+            facts.drain(..).filter(|_| !last).for_each(|fact| self.env.push(&fact, &mut self.shared));
+        }
         report.first_error = self.shared.first_error.take();
-        leave_folder(&self.shared.folder);
+        self.entered = None;
         report
     }
 }
@@ -227,7 +251,6 @@ impl Drop for DatasetWriter {
     fn drop(&mut self) {
         if !self.closed {
             each_table!(self, |table, shared| table.close(shared, false));
-            leave_folder(&self.shared.folder);
         }
     }
 }

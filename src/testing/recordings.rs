@@ -161,7 +161,7 @@ impl Template {
 
     fn highest_correlation(&self) -> u32 {
         let called = self.events().map(|event| match event {
-            Event::Launch { correlation, .. } => correlation.0,
+            Event::Launch { correlation, .. } | Event::InternalLaunch { correlation, .. } => correlation.0,
             _ => 0,
         });
         let recorded = self
@@ -368,6 +368,10 @@ impl<'a> Copier<'a> {
                 epoch.0 = epoch.0.wrapping_add(shift.epoch);
                 time.0 += shift.ns + later;
             }
+            Event::InternalLaunch { correlation, time } => {
+                *correlation = CorrelationId(correlation.0.wrapping_add(shift.correlation));
+                time.0 += shift.ns + later;
+            }
             Event::Begin { range, parent, epoch, time, .. } => {
                 moved(range);
                 parent.as_mut().map(moved);
@@ -538,8 +542,8 @@ pub fn replay_up_to(stage: Stage, recording: &Path) -> Result<u64> {
 
 /// Counts rows.
 #[derive(Default)]
-struct Nowhere {
-    rows: u64,
+pub(super) struct Nowhere {
+    pub rows: u64,
 }
 
 macro_rules! thrown_away {

@@ -19,7 +19,7 @@ const MAX_QUEUED_BYTES: usize = 128 << 20;
 const IDLE: Duration = Duration::from_millis(10);
 
 /// Events of one thread, in their order.
-pub(super) struct Run {
+pub(crate) struct Run {
     pub thread: ThreadMeta,
     pub bytes: Vec<u8>,
 }
@@ -63,7 +63,7 @@ impl Shared {
 }
 
 /// The collecting thread and its queue.
-pub(super) struct Collector {
+pub(crate) struct Collector {
     shared: Arc<Shared>,
     thread: Thread,
     /// Taken when it is joined.

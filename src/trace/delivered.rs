@@ -1,7 +1,9 @@
-//! What the pipeline is fed with, live or from a recording.
+//! What the pipeline is fed with, live or from a recording, and what it leaves.
 
 use cupti_sys::LibraryVersion;
 
+use super::profile::Tally;
+use crate::losses::Losses;
 use crate::units::{Nanos, ProcessEpoch};
 
 /// What the numbers and pointers in a buffer meant in the recording process.
@@ -29,4 +31,11 @@ pub(crate) struct Start {
     pub version: LibraryVersion,
     pub time: Nanos,
     pub epoch: ProcessEpoch,
+}
+
+/// What a pipeline leaves.
+pub(crate) struct Finished<S> {
+    pub sink: S,
+    pub losses: Losses,
+    pub tally: Tally,
 }

@@ -5,8 +5,11 @@ mod builder;
 mod collector;
 mod delivered;
 mod flusher;
+mod internal;
+mod kernels;
 mod output;
 mod pipeline;
+mod probe;
 mod profile;
 mod profiler;
 mod replay;
@@ -23,7 +26,9 @@ pub use profile::{FinishError, Profile};
 pub use profiler::Profiler;
 pub use replay::Replay;
 
+pub(crate) use collector::{Collector, Run};
 pub(crate) use pipeline::{Pipeline, Start};
+pub(crate) use probe::subscribe;
 pub(crate) use replay::feed;
 
 #[cfg(test)]

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-pub(crate) use super::delivered::{Buffer, Meanings, Start};
+pub(crate) use super::delivered::{Buffer, Finished, Meanings, Start};
+use super::internal::{Internal, KIND};
+use super::kernels::Kernels;
 use super::profile::Tally;
 use super::texts::{args_json, payload_text};
 use super::warnings::WARNING;
@@ -15,11 +17,12 @@ use crate::attribute::{Attributor, Begin, Launch, Origin, Settled, Totals};
 use crate::channel::{self, Event, Named, RangeKind};
 use crate::cupti::calls::{Leads, LeadsTable};
 use crate::losses::{Cause, Losses};
-use crate::names::{KernelNames, StringPool};
+use crate::names::StringPool;
+use crate::range::INTERNAL_KERNELS;
 use crate::record::{self, Common, Decoder, Record};
 use crate::table::rows::{
-    ApiRow, Attribution, DeviceWork, EnvRow, InvalidReason, KernelName, LaunchRow, MarkRow, MemoryRow,
-    OverheadRow, RangeRow, RangeSetRow, SynchronizationRow, TransferRow,
+    ApiRow, Attribution, DeviceWork, EnvRow, InvalidReason, LaunchRow, MarkRow, MemoryRow, OverheadRow,
+    RangeRow, RangeSetRow, SynchronizationRow, TransferRow,
 };
 use crate::table::writer::TableSink;
 use crate::units::{Nanos, SymbolId, ThreadId};
@@ -29,9 +32,6 @@ const PLAUSIBLE_NS: i64 = 3_600_000_000_000;
 
 /// Clocks that differ by less than this are the same clock, read one after the other.
 pub(super) const CLOCK_TOLERANCE_NS: u64 = 1_000_000;
-
-/// Kernel-name pointers that are remembered before the table starts afresh.
-const MAX_NAME_POINTERS: usize = 1 << 16;
 
 /// Marks that wait for the name of their domain or category; one more is written without.
 const MAX_UNNAMED_MARKS: usize = 1 << 16;
@@ -50,9 +50,7 @@ pub(crate) struct Pipeline<S> {
     decoder: Decoder,
     leads: LeadsTable,
     attributor: Attributor,
-    kernel_names: KernelNames,
-    kernels_by_pointer: FxHashMap<u64, Arc<KernelName>>,
-    kernels_by_symbol: FxHashMap<SymbolId, Arc<KernelName>>,
+    kernels: Kernels,
     strings: StringPool,
     domains: FxHashMap<u32, Arc<str>>,
     categories: FxHashMap<(u32, u32), Arc<str>>,
@@ -62,6 +60,8 @@ pub(crate) struct Pipeline<S> {
     threads: FxHashSet<ThreadId>,
     losses: Losses,
     tally: Tally,
+    /// What the crate launched itself.
+    internal: Internal,
     /// What to add to host times so that they are on CUPTI's clock; 0 where both are the same clock.
     clock_shift_ns: i64,
     last_time: Nanos,
@@ -75,9 +75,7 @@ impl<S: TableSink> Pipeline<S> {
             decoder: Decoder::new(start.version),
             leads: LeadsTable::new(),
             attributor: Attributor::new(start.time, start.epoch),
-            kernel_names: KernelNames::default(),
-            kernels_by_pointer: FxHashMap::default(),
-            kernels_by_symbol: FxHashMap::default(),
+            kernels: Kernels::default(),
             strings: StringPool::default(),
             domains: FxHashMap::default(),
             categories: FxHashMap::default(),
@@ -85,6 +83,7 @@ impl<S: TableSink> Pipeline<S> {
             threads: FxHashSet::default(),
             losses: Losses::default(),
             tally: Tally::default(),
+            internal: Internal::default(),
             clock_shift_ns: 0,
             last_time: start.time,
         }
@@ -129,6 +128,7 @@ impl<S: TableSink> Pipeline<S> {
         match event {
             Event::Launch { correlation, range, epoch, cbid, symbol, time } => {
                 self.tally.calls += 1;
+                self.internal.forget(correlation);
                 let leads = self.leads.of(cbid);
                 let time = self.on_cupti_clock(time);
                 self.attributor.launch(Launch {
@@ -141,6 +141,10 @@ impl<S: TableSink> Pipeline<S> {
                     many: leads != Leads::ToOne,
                     graph: leads == Leads::ToGraph,
                 });
+            }
+            Event::InternalLaunch { correlation, time } => {
+                self.on_cupti_clock(time);
+                self.internal.launched(correlation, thread);
             }
             Event::Begin {
                 range,
@@ -212,10 +216,7 @@ impl<S: TableSink> Pipeline<S> {
 
     fn name(&mut self, what: Named, name: &[u8]) {
         if let Named::Symbol { symbol } = what {
-            if self.kernels_by_symbol.len() >= MAX_NAME_POINTERS {
-                self.kernels_by_symbol.clear();
-            }
-            self.kernels_by_symbol.insert(symbol, self.kernel_names.intern(name));
+            self.kernels.tell(symbol, name);
             return;
         }
         let name = self.text(name);
@@ -295,11 +296,18 @@ impl<S: TableSink> Pipeline<S> {
 
     fn record(&mut self, record: Record, received: Nanos, meanings: &impl Meanings) {
         match record {
+            Record::Kernel(kernel) if self.is_internal(&kernel.common, kernel.name, meanings) => {
+                self.internal_work(&kernel.common, received);
+            }
+            Record::Fill(fill) if self.internal.thread_of(fill.common.correlation).is_some() => {
+                self.internal_work(&fill.common, received);
+            }
+            Record::Api(api) if self.internal.thread_of(api.correlation).is_some() => {}
             Record::Kernel(kernel) => {
                 let (work, symbol) = self.device_work(&kernel.common, received, Totals::kernel);
                 let row = LaunchRow {
                     work,
-                    kernel: self.kernel_name(symbol, kernel.name, meanings),
+                    kernel: self.kernels.name(symbol, kernel.name, meanings),
                     grid: kernel.grid,
                     block: kernel.block,
                     cluster: kernel.cluster,
@@ -449,6 +457,29 @@ impl<S: TableSink> Pipeline<S> {
         (work, link.symbol)
     }
 
+    /// Whether the crate launched this kernel. Its name tells where the event of the launch is missing, which is told
+    /// from the program's launches only because those have an event, nearly always.
+    fn is_internal(&self, common: &Common, name: u64, meanings: &impl Meanings) -> bool {
+        self.internal.thread_of(common.correlation).is_some()
+            || (!self.attributor.has_launch(common.correlation)
+                && meanings.string(name).is_some_and(|name| name.starts_with(INTERNAL_KERNELS.as_bytes())))
+    }
+
+    /// A row of `overheads` for what the crate had the device do.
+    fn internal_work(&mut self, common: &Common, received: Nanos) {
+        let invalid = self.invalid_reason(common, received);
+        self.count(invalid, Attribution::NoRange);
+        let (start_ns, end_ns) = (stamp(common.start), stamp(common.end));
+        self.internal.ran(invalid.is_none().then_some((start_ns, end_ns)));
+        self.sink.overhead(&OverheadRow {
+            kind: self.strings.intern(KIND),
+            start_ns,
+            end_ns,
+            thread: self.internal.thread_of(common.correlation),
+            correlation: Some(common.correlation),
+        });
+    }
+
     fn invalid_reason(&self, common: &Common, received: Nanos) -> Option<InvalidReason> {
         let (start, end) = (common.start, common.end);
         if start == 0 && end == 0 {
@@ -484,31 +515,6 @@ impl<S: TableSink> Pipeline<S> {
             Attribution::GraphUnmapped => Cause::GraphUnmapped,
         };
         self.losses.add(cause, 1);
-    }
-
-    /// The name at the launch, or else (a graph) the one that the record points to. A pointer can be used again for
-    /// another name (a module was unloaded), so the text is compared each time.
-    fn kernel_name(
-        &mut self,
-        symbol: Option<SymbolId>,
-        pointer: u64,
-        meanings: &impl Meanings,
-    ) -> Arc<KernelName> {
-        if let Some(name) = symbol.and_then(|symbol| self.kernels_by_symbol.get(&symbol)) {
-            return Arc::clone(name);
-        }
-        let bytes = meanings.string(pointer).unwrap_or(b"(unknown)");
-        if let Some(name) = self.kernels_by_pointer.get(&pointer)
-            && name.mangled.as_bytes() == bytes
-        {
-            return Arc::clone(name);
-        }
-        let name = self.kernel_names.intern(bytes);
-        if self.kernels_by_pointer.len() >= MAX_NAME_POINTERS {
-            self.kernels_by_pointer.clear();
-        }
-        self.kernels_by_pointer.insert(pointer, Arc::clone(&name));
-        name
     }
 
     fn write_settled(&mut self) {
@@ -576,18 +582,14 @@ impl<S: TableSink> Pipeline<S> {
         if let Some(why) = self.tally.nothing_recorded() {
             self.fact(&format!("{WARNING}nothing_recorded"), &why);
         }
+        for (key, value) in self.internal.facts() {
+            self.fact(key, &value);
+        }
         let (launches, ranges) = self.attributor.peaks();
         self.fact("session.most_launches_held", &launches.to_string());
         self.fact("session.most_ranges_held", &ranges.to_string());
         Finished { sink: self.sink, losses: self.losses, tally: self.tally }
     }
-}
-
-/// What a pipeline leaves.
-pub(crate) struct Finished<S> {
-    pub sink: S,
-    pub losses: Losses,
-    pub tally: Tally,
 }
 
 /// A stamp as the tables have it; what does not fit is 0, and its row is flagged.

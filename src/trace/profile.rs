@@ -118,11 +118,7 @@ impl fmt::Display for FinishError {
     }
 }
 
-impl std::error::Error for FinishError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        std::error::Error::source(&self.error)
-    }
-}
+impl std::error::Error for FinishError {}
 
 impl From<FinishError> for Error {
     fn from(failed: FinishError) -> Self {

@@ -1,7 +1,6 @@
 //! The session's handle.
 
 use std::ffi::OsString;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -12,15 +11,16 @@ use super::collector::Collector;
 use super::output::Output;
 use super::pipeline::{Pipeline, Start};
 use super::profile::{FinishError, Profile};
-use super::session::{Libraries, OtherNvtx, Tracing};
+use super::session::{OtherNvtx, Tracing};
 use super::warnings;
 use super::watch::Watch;
 use super::worker::{Control, Ended, LastWords, Recording, Worker};
 use crate::buffer::{INITIAL_BLOCKS, Pool};
 use crate::capture::{Frame, Place, Writer};
 use crate::channel;
-use crate::cupti::{self, issues};
+use crate::cupti::{self, Holder, Libraries, Slot};
 use crate::error::{Error, ErrorKind, Result};
+use crate::issues;
 use crate::losses::Cause;
 use crate::range::{self, nvtx, nvtx::env::Injection};
 use crate::record::Decoder;
@@ -72,32 +72,6 @@ impl Drop for Started {
     }
 }
 
-/// The right to be the one session of this process.
-struct Slot;
-
-static SLOT_TAKEN: AtomicBool = AtomicBool::new(false);
-
-impl Slot {
-    fn take() -> Result<Self> {
-        // ATOMICS: Acquire pairs with the Release in `drop`, so that the earlier session's teardown is visible.
-        match SLOT_TAKEN.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed) {
-            Ok(_) => Ok(Self),
-            Err(_) => Err(Error::new(
-                ErrorKind::AlreadyRunning,
-                "one profiling session can run in a process at a time",
-            )
-            .with_hint("finish the running session first; an earlier one whose end timed out still counts")),
-        }
-    }
-}
-
-impl Drop for Slot {
-    fn drop(&mut self) {
-        // ATOMICS: Release pairs with the Acquire in `take`.
-        SLOT_TAKEN.store(false, Ordering::Release);
-    }
-}
-
 impl Profiler {
     /// Configures a session.
     pub fn builder() -> Builder {
@@ -118,7 +92,7 @@ impl Profiler {
     }
 
     pub(super) fn start(builder: Builder) -> Result<Self> {
-        let slot = Slot::take()?;
+        let slot = Slot::take(Holder::Tracing)?;
         let limit = builder.start_timeout;
         let path = builder.cupti_path.clone();
         // The slot goes along: where a library never comes back, no other session may start.
@@ -148,7 +122,7 @@ impl Profiler {
         let named = nvtx::known_names();
         channel::begin_session(collector.thread().clone());
 
-        let may_be_injected = issues::nvtx_may_be_injected(libraries.version);
+        let may_be_injected = issues::of(libraries.version).all(|issue| issue.name != issues::NVTX_CRASHES);
         let nvtx_injection =
             (builder.nvtx_libraries && may_be_injected).then(|| Injection::set(libraries.loaded.path()));
         let other_nvtx = match &nvtx_injection {
@@ -363,17 +337,26 @@ fn prepare(
     for (key, value) in facts {
         pipeline.fact(&key, &value);
     }
+    // In `env` only: they follow from the version, which is in each file.
+    for issue in issues::of(start.version).filter(|issue| issue.matters) {
+        let (key, value) =
+            (format!("issue.{}", issue.name), format!("{} (before {})", issue.what, issue.repaired));
+        pipeline.fact(&key, &value);
+        if let Some(Recording { writer, .. }) = &mut recording {
+            writer.write(&Frame::Fact { key, value });
+        }
+    }
     Worker::new(libraries.cupti, collector, pipeline, recording, watch)
 }
 
 /// What was waited for, and which setting says for how long.
 #[derive(Clone, Copy)]
-struct Waited {
+pub(super) struct Waited {
     what: &'static str,
     hint: &'static str,
 }
 
-const LIBRARIES: Waited = Waited {
+pub(super) const LIBRARIES: Waited = Waited {
     what: "the driver or CUPTI",
     hint: "CUPTI may hang, or be busy with large modules that are loaded already: start the session before the first \
            CUDA call; a longer limit is set by Builder::start_timeout",
@@ -385,7 +368,7 @@ const FLUSH: Waited = Waited {
 };
 
 /// Runs what may hang on a thread of its own and waits for it that long; then the thread is left alone.
-fn within<T: Send + 'static>(
+pub(super) fn within<T: Send + 'static>(
     limit: Duration,
     name: &str,
     waited: Waited,

@@ -1,8 +1,6 @@
 //! CUPTI's side of a session: what has to be switched on, in which order, and how it is undone.
 
 use std::ffi::OsString;
-use std::path::Path;
-use std::sync::OnceLock;
 
 use cupti_sys::bindings as c;
 use cupti_sys::loader::Environment;
@@ -12,70 +10,18 @@ use super::builder::Builder;
 use super::flusher::Flusher;
 use super::warnings::WARNING;
 use super::worker::LastWords;
-use crate::cupti::{self, CONTEXTS, Cupti, Subscriber, calls, issues};
-use crate::driver::Driver;
+use crate::cupti::{self, CONTEXTS, Libraries, Subscriber};
 use crate::error::{Error, ErrorKind, Result};
 use crate::losses::Cause;
 use crate::range::nvtx;
 
+/// Before this version, switching kernel records off can hang for ever (CUPTI's release notes of 13.0 Update 1), so
+/// the kind stays on; its buffers are then recycled unread.
+const KERNELS_CAN_BE_DISABLED: LibraryVersion = LibraryVersion::from_api(130_001);
+
 /// The kinds of activity records that a session enables, beside what it was asked for.
 const DEFAULT_KINDS: [u32; 5] =
     [kind::CONCURRENT_KERNEL, kind::MEMCPY, kind::MEMCPY2, kind::MEMSET, kind::OVERHEAD];
-
-/// What CUPTI answers to a number that it does not know.
-const INVALID_PARAMETER: i32 = c::CUptiResult::CUPTI_ERROR_INVALID_PARAMETER.0 as i32;
-
-/// The libraries of this process.
-#[derive(Clone, Copy)]
-pub(super) struct Libraries {
-    pub driver: &'static Driver,
-    pub loaded: &'static cupti_sys::Cupti,
-    pub cupti: Cupti,
-    pub version: LibraryVersion,
-}
-
-impl Libraries {
-    /// Finds the driver and CUPTI. Both stay for the life of the process: a later session with another path gets an
-    /// error, since two CUPTI libraries in one process disturb each other.
-    pub fn get(path: Option<&Path>) -> Result<Self> {
-        static LOADED: OnceLock<cupti_sys::Cupti> = OnceLock::new();
-        let driver = Driver::get()?;
-        if LOADED.get().is_none() {
-            let options = cupti_sys::loader::LoadOptions {
-                path: path.map(Path::to_owned),
-                max_major: Some(driver.version.major()),
-                // Only counters need them, and they cost 100 ms.
-                companions: false,
-            };
-            let cupti = cupti_sys::Cupti::load(&options).map_err(|error| {
-                let mut what = "none of these can be used".to_owned();
-                for attempt in error.tried() {
-                    what += &format!("\n  {attempt}");
-                }
-                Error::new(ErrorKind::CuptiNotFound, what).with_hint(error.remedy())
-            })?;
-            let _other_thread_was_first = LOADED.set(cupti);
-        }
-        let Some(loaded) = LOADED.get() else {
-            return Err(Error::new(ErrorKind::CuptiNotFound, "CUPTI was not loaded"));
-        };
-        // One library can be named in several ways.
-        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        if let Some(path) = path.filter(|path| !real(loaded.path()).starts_with(real(path))) {
-            let what = format!("{} was asked for, but {} is loaded", path.display(), loaded.path().display());
-            return Err(
-                Error::new(ErrorKind::Config, what).with_hint("choose the library in the first session")
-            );
-        }
-        let cupti = Cupti::new(loaded.symbols());
-        let version = cupti.version()?;
-        if version < LibraryVersion::OLDEST {
-            let what = format!("{} is {version}", loaded.path().display());
-            return Err(Error::new(ErrorKind::CuptiTooOld, what).with_hint("install CUPTI 12.0 or newer"));
-        }
-        Ok(Self { driver, loaded, cupti, version })
-    }
-}
 
 /// What a session does about NVTX in other shared libraries.
 pub(super) enum OtherNvtx {
@@ -116,13 +62,8 @@ impl Tracing {
         let cupti = libraries.cupti;
         // First of all: if somebody else holds CUPTI, nothing of theirs may be touched.
         let subscriber = cupti.subscribe().map_err(name_the_holder)?;
-        for (cbid, _) in calls::LAUNCHING {
-            let driver = c::CUpti_CallbackDomain::CUPTI_CB_DOMAIN_DRIVER_API;
-            match cupti.enable_callback(&subscriber, driver, cbid.0) {
-                // An older library does not know the newest calls, and says so.
-                Err(error) if error.code == Some(INVALID_PARAMETER) => {}
-                outcome => tracing.optional(&format!("cuptiEnableCallback(1, {})", cbid.0), outcome),
-            }
+        for (cbid, error) in cupti.enable_launch_callbacks(&subscriber) {
+            tracing.optional(&format!("cuptiEnableCallback(1, {cbid})"), Err(error));
         }
         let wanted = [
             (
@@ -251,8 +192,7 @@ impl Tracing {
         let mut failures = Vec::new();
         let gone = self.missing_kinds().unwrap_or_default();
         for kind in self.kinds.drain(..).rev().filter(|kind| !gone.contains(kind)) {
-            // Its buffers are then recycled unread.
-            if kind == kind::CONCURRENT_KERNEL && issues::kernels_stay_on(version) {
+            if kind == kind::CONCURRENT_KERNEL && version < KERNELS_CAN_BE_DISABLED {
                 continue;
             }
             failures.extend(cupti.disable(kind).err());
@@ -271,7 +211,7 @@ impl Drop for Tracing {
 }
 
 /// Adds who may hold CUPTI, as far as the environment tells.
-fn name_the_holder(error: Error) -> Error {
+pub(super) fn name_the_holder(error: Error) -> Error {
     if error.kind != ErrorKind::Busy {
         return error;
     }

@@ -320,6 +320,59 @@ fn a_runtime_call_and_the_driver_call_inside_it_are_one_launch() {
     assert_eq!(finished.losses, Default::default());
 }
 
+fn internal_launch(session: &mut Session, correlation: u32) {
+    let event =
+        Event::InternalLaunch { correlation: CorrelationId(correlation), time: Nanos(START.0 + 1_000) };
+    session.event(MAIN, &event);
+}
+
+#[test]
+fn what_the_crate_ran_itself_is_in_no_table_of_the_programs() {
+    let mut session = Session::new(newest());
+    session.begin(range(1), None, b"measured", &[]);
+    internal_launch(&mut session, 1);
+    session.launch(2, Some(range(1)), LAUNCH_KERNEL, 0);
+    internal_launch(&mut session, 3);
+    session.end(range(1));
+    let strings = names(&[(0x10, "cuprof_internal_flush_l2"), (0x20, "victim")]);
+    let records = [
+        synthetic::kernel(newest(), 1, NOW, NOW + 30, 0x10),
+        synthetic::api(newest(), kind::DRIVER, LAUNCH_KERNEL, 1, NOW),
+        synthetic::kernel(newest(), 2, NOW + 40, NOW + 50, 0x20),
+        synthetic::memset(newest(), 3, NOW + 60, NOW + 75),
+        // The event of this one's launch was lost: its name tells.
+        synthetic::kernel(newest(), 4, NOW + 80, NOW + 85, 0x10),
+    ];
+    session.buffer(&records, &strings);
+    let finished = session.finish();
+    let rows = &finished.sink;
+    assert_eq!((rows.launches.len(), rows.transfers.len(), rows.api_calls.len()), (1, 0, 0));
+    let range = &rows.ranges[0];
+    assert_eq!((range.n_launches, range.n_transfers, range.gpu_sum_ns), (1, 0, 10));
+    let flushes: Vec<_> = rows
+        .overheads
+        .iter()
+        .map(|row| (&*row.kind, row.end_ns - row.start_ns, row.thread, row.correlation.map(|id| id.0)))
+        .collect();
+    let kind = "cuprof_cache_flush";
+    let expected =
+        [(kind, 30, Some(MAIN), Some(1)), (kind, 15, Some(MAIN), Some(3)), (kind, 5, None, Some(4))];
+    assert_eq!(flushes, expected);
+    assert_eq!((rows.fact("control.cache_flushes"), rows.fact("control.cache_flush_sum_ns")), ("3", "50"));
+    assert_eq!((finished.tally.launches, finished.tally.transfers), (1, 0));
+    assert_eq!(finished.losses, Default::default());
+}
+
+#[test]
+fn a_correlation_id_that_is_used_again_by_the_program_is_the_programs() {
+    let mut session = Session::new(newest());
+    internal_launch(&mut session, 1);
+    session.launch(1, None, LAUNCH_KERNEL, 0);
+    session.buffer(&[synthetic::kernel(newest(), 1, NOW, NOW + 10, 0x10)], &names(&[(0x10, "k")]));
+    let finished = session.finish();
+    assert_eq!((finished.sink.launches.len(), finished.sink.overheads.len()), (1, 0));
+}
+
 fn work(rows: &Rows) -> impl Iterator<Item = &DeviceWork> {
     rows.launches.iter().map(|row| &row.work).chain(rows.transfers.iter().map(|row| &row.work))
 }

@@ -2,8 +2,7 @@
 
 use cupti_sys::{LibraryVersion, Release};
 
-use super::session::Libraries;
-use crate::cupti::issues;
+use crate::cupti::Libraries;
 
 /// What everybody should read: the summary prints facts with this beginning.
 pub(super) use crate::summary::WARNING;
@@ -21,8 +20,6 @@ pub(super) fn of(libraries: &Libraries) -> Vec<(String, String)> {
         );
         facts.push((format!("{WARNING}old_cupti"), text));
     }
-    let known = issues::known(*version).enumerate();
-    facts.extend(known.map(|(number, text)| (format!("known_issue.{number}"), text.to_owned())));
     facts
 }
 

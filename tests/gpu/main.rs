@@ -10,6 +10,8 @@
     reason = "helpers of tests, too, may fail a test and talk"
 )]
 
+mod counters;
+mod flush;
 mod frame;
 mod graphs;
 mod launches;

@@ -10,10 +10,13 @@
     reason = "helpers of tests, too, may fail a test and talk"
 )]
 
+mod cache;
 mod checks;
 mod damage;
+mod doctor;
 #[path = "../gpu/frame.rs"]
 mod frame;
+mod killed;
 mod library;
 mod lifecycle;
 mod loading;

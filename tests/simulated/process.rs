@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -136,7 +136,8 @@ impl Process {
         }
     }
 
-    fn spawn(&self) -> Result<String, Box<dyn std::error::Error>> {
+    /// Starts the test in its process, with its standard output to be read, and leaves it alone.
+    pub fn start(&self) -> std::io::Result<Child> {
         let program = std::env::current_exe()?;
         let mut command = Command::new("sh");
         command
@@ -155,7 +156,11 @@ impl Process {
                 command.env_remove(variable);
             }
         }
-        let mut child = command.spawn()?;
+        command.spawn()
+    }
+
+    fn spawn(&self) -> Result<String, Box<dyn std::error::Error>> {
+        let mut child = self.start()?;
         let readers = [read(child.stdout.take()), read(child.stderr.take())];
         let mut texts = Vec::new();
         for reader in readers {

@@ -8,6 +8,7 @@
 //! * [`work`] has small programs: copies, a training step, streams that overlap, modules that come and go.
 //! * [`Graph`] captures or builds CUDA graphs.
 //! * [`calls`] lists every driver call that starts work on a device, each with what it does.
+//! * [`Victims`] are kernels whose time tells what the L2 cache holds.
 //! * [`runtime`] makes copies through libcudart, if one is installed.
 
 pub mod calls;
@@ -16,12 +17,14 @@ mod gpu;
 mod graph;
 mod raw;
 pub mod runtime;
+mod victims;
 pub mod work;
 
 pub use cudarc;
 pub use expected::{Expected, Traffic};
 pub use gpu::{EmptyKernel, Gpu, Kernel, Launcher, SpinReport, cuda_version};
 pub use graph::Graph;
+pub use victims::Victims;
 
 /// The result of GPU work; the error is a sentence.
 pub type Result<T, E = String> = std::result::Result<T, E>;

@@ -270,6 +270,99 @@ fn a_damaged_dataset_is_refused_with_the_file_named() -> TestResult {
     Ok(())
 }
 
+/// Writes a part once more, as an earlier version of the crate would have: with this schema version and these columns.
+fn rewrite(part: &Path, version: &str, keep: impl Fn(&str) -> bool) -> TestResult {
+    use parquet::arrow::ArrowWriter;
+    use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+
+    let reader = ParquetRecordBatchReaderBuilder::try_new(fs::File::open(part)?)?;
+    let mut facts = reader.schema().metadata().clone();
+    facts.insert(crate::table::schema::SCHEMA_VERSION_KEY.to_owned(), version.to_owned());
+    let fields = reader.schema().fields().iter().enumerate();
+    let kept: Vec<usize> = fields.filter(|(_, field)| keep(field.name())).map(|(at, _)| at).collect();
+    let batches = reader.build()?.collect::<std::result::Result<Vec<_>, _>>()?;
+    let schema = batches[0].schema().project(&kept)?.with_metadata(facts.clone());
+    let mut properties = parquet::file::properties::WriterProperties::builder();
+    let facts = facts.into_iter().map(|(key, value)| parquet::file::metadata::KeyValue::new(key, value));
+    properties = properties.set_key_value_metadata(Some(facts.collect()));
+    let file = fs::File::create(part)?;
+    let mut writer = ArrowWriter::try_new(file, schema.into(), Some(properties.build()))?;
+    for batch in batches {
+        writer.write(&batch.project(&kept)?)?;
+    }
+    writer.close()?;
+    Ok(())
+}
+
+#[test]
+fn files_of_an_earlier_version_are_read_with_the_later_columns_null() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let options = WriterOptions { max_rows_per_part: 20, ..WriterOptions::default() };
+    write(folder.path(), options, |writer| (0..30).for_each(|i| writer.launch(&launch(i))))?;
+    let part = folder.path().join("launches-00000.parquet");
+    // One that is text, one that is never null today, one that may be.
+    let later = ["kernel", "registers_per_thread", "launch_lead_ns"];
+    rewrite(&part, "0", |name| !later.contains(&name))?;
+
+    let dataset = Dataset::open(folder.path())?;
+    assert!(dataset.is_complete());
+    assert_eq!(dataset.rows(Table::Launches), 30);
+    let today: Vec<_> = Table::Launches.schema().fields().iter().map(|field| field.name().clone()).collect();
+    let batches = dataset.read(Table::Launches)?;
+    for batch in &batches {
+        let names: Vec<_> = batch.schema().fields().iter().map(|field| field.name().clone()).collect();
+        assert_eq!(names, today, "every batch has all of today's columns, in today's order");
+    }
+    for name in later {
+        let nulls = |at: usize| batches[at].column_by_name(name).map(arrow_array::Array::logical_null_count);
+        assert_eq!(nulls(0), Some(20), "{name} came later");
+        assert!(nulls(1) < Some(10), "{name} is in the other part");
+    }
+    let ids: Vec<String> = (0..30).map(|id| id.to_string()).collect();
+    assert_eq!(column(&dataset, Table::Launches, "correlation_id")?, ids, "what was there is read");
+
+    // The same columns under today's version are damage.
+    rewrite(&part, &crate::table::schema::SCHEMA_VERSION.to_string(), |name| !later.contains(&name))?;
+    let error = Dataset::open(folder.path()).err().map(|error| error.to_string()).unwrap_or_default();
+    assert!(error.contains("its columns are not those of its schema version"), "{error}");
+    Ok(())
+}
+
+#[test]
+fn a_file_of_a_later_version_is_refused_and_says_what_to_do() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    write(folder.path(), WriterOptions::default(), |writer| writer.launch(&launch(1)))?;
+    let later = crate::table::schema::SCHEMA_VERSION + 1;
+    rewrite(&folder.path().join("launches-00000.parquet"), &later.to_string(), |_| true)?;
+    let error = Dataset::open(folder.path()).err().ok_or("it was read")?;
+    assert_eq!(error.kind, ErrorKind::Format);
+    let text = error.to_string();
+    assert!(text.contains("launches-00000.parquet"), "{text}");
+    assert!(text.contains(&format!("schema version {later}, known up to {}", later - 1)), "{text}");
+    assert!(text.contains("update to read it"), "{text}");
+    Ok(())
+}
+
+#[test]
+fn a_closed_run_is_complete_only_with_each_of_its_parts() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let options = || WriterOptions { max_rows_per_part: 10, overwrite: true, ..WriterOptions::default() };
+    for (missing, other) in [
+        ("launches-00002.parquet", "launches"),
+        ("launches-00000.parquet", "transfers"),
+        ("env-00000.parquet", ""),
+    ] {
+        write(folder.path(), options(), |writer| {
+            let launches = if other == "transfers" { 10 } else { 30 };
+            (0..launches).for_each(|i| writer.launch(&launch(i)));
+        })?;
+        assert!(Dataset::open(folder.path())?.is_complete());
+        fs::remove_file(folder.path().join(missing))?;
+        assert!(!Dataset::open(folder.path())?.is_complete(), "without {missing}");
+    }
+    Ok(())
+}
+
 #[test]
 fn damaged_bytes_give_errors_or_other_values_and_never_a_panic() -> TestResult {
     let folder = tempfile::tempdir()?;

@@ -92,7 +92,7 @@ pub(super) fn range(i: u64) -> Option<RangeRow> {
 }
 
 /// Some rows of every table.
-pub(super) fn fill(sink: &mut impl TableSink, rows: i64) {
+pub(super) fn fill(sink: &mut DatasetWriter, rows: i64) {
     for i in 1..=rows {
         sink.launch(&launch(i));
         sink.transfer(&transfer(i));
@@ -135,6 +135,24 @@ pub(super) fn fill(sink: &mut impl TableSink, rows: i64) {
         correlation,
         context: 1,
         stream: None,
+    });
+    sink.metric(&MetricRow {
+        range_path: Some("step".into()),
+        range_index: 0,
+        nesting_level: 1,
+        kernel: None,
+        metric: "dram__bytes_op_read.sum".into(),
+        asked: "dram__bytes_read.sum".into(),
+        value: None,
+        null_reason: Some("not_a_number"),
+        unit: "byte".into(),
+        passes: 2,
+        range_mode: "user",
+        replay_mode: "user",
+        cache_state: "none".into(),
+        clock_mode: "free".into(),
+        chip: "GB202".into(),
+        device: 0,
     });
     sink.memory_operation(&MemoryRow {
         operation: "allocation".into(),

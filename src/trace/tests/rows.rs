@@ -15,6 +15,7 @@ pub(super) struct Rows {
     pub launches: Vec<LaunchRow>,
     pub transfers: Vec<TransferRow>,
     pub api_calls: Vec<ApiRow>,
+    pub overheads: Vec<OverheadRow>,
     pub ranges: Vec<RangeRow>,
     pub sets: Vec<RangeSetRow>,
     pub marks: Vec<MarkRow>,
@@ -63,6 +64,7 @@ impl TableSink for Rows {
 
     fn overhead(&mut self, row: &OverheadRow) {
         self.of_record(row);
+        self.overheads.push(row.clone());
     }
 
     fn api_call(&mut self, row: &ApiRow) {

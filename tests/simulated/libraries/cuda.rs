@@ -1,11 +1,14 @@
 //! A simulation of `libcuda.so.1`: one device, and contexts in which everything has already run.
 //!
 //! `SIM_CUDA_VERSION` is the driver's CUDA version (13000), `SIM_CUDA_FAIL` makes calls fail
-//! (`cuInit:999,cuCtxSynchronize:719`), `SIM_CUDA_DEVICES` lists devices (171), and the call that `SIM_CUDA_HANG` names never returns.
+//! (`cuInit:999,cuCtxSynchronize:719`), `SIM_CUDA_DEVICES` lists devices (171), and the call that `SIM_CUDA_HANG` names
+//! never returns. With `SIM_CUDA_NO_CONTEXT` no context is current. The names of calls are appended to the file that
+//! `SIM_CUDA_JOURNAL` names.
 #![deny(warnings, unsafe_op_in_unsafe_fn)]
 
 use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::io::Write;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 thread_local! { static IN_CALLBACK: Cell<bool> = const { Cell::new(false) }; }
@@ -43,6 +46,10 @@ fn enter(name: &str) -> Result<(), c_int> {
     }
     while std::env::var("SIM_CUDA_HANG").is_ok_and(|hangs| hangs == name) {
         std::thread::park();
+    }
+    if let Some(path) = std::env::var_os("SIM_CUDA_JOURNAL") {
+        let file = std::fs::File::options().create(true).append(true).open(path);
+        let _told = file.and_then(|mut file| writeln!(file, "{name}"));
     }
     let script = std::env::var("SIM_CUDA_FAIL").unwrap_or_default();
     let mut rules = script.split(',').filter_map(|rule| rule.split_once(':'));
@@ -88,5 +95,32 @@ functions! {
     cuCtxPushCurrent_v2(_context: *mut c_void) {}
     cuCtxPopCurrent_v2(context: *mut *mut c_void) { context = std::ptr::null_mut(); }
     cuCtxSynchronize() {}
+    cuCtxGetCurrent(context: *mut *mut c_void) {
+        context = std::ptr::without_provenance_mut(
+            if std::env::var_os("SIM_CUDA_NO_CONTEXT").is_some() { 0 } else { 0xc0 }
+        );
+    }
+    cuCtxGetDevice(device: *mut c_int) { device = 0; }
+    cuCtxResetPersistingL2Cache() {}
+    cuModuleLoadDataEx(
+        module: *mut *mut c_void, _image: *const c_char, _options: c_uint, _keys: *mut c_int, _values: *mut *mut c_void
+    ) { module = std::ptr::without_provenance_mut(0xd0); }
+    cuModuleUnload(_module: *mut c_void) {}
+    cuModuleGetFunction(function: *mut *mut c_void, _module: *mut c_void, _name: *const c_char) {
+        function = std::ptr::without_provenance_mut(0xf0);
+    }
+    cuMemAlloc_v2(address: *mut u64, _bytes: usize) { address = 0x1000; }
+    cuMemFree_v2(_address: u64) {}
+    cuMemsetD32Async(_address: u64, _value: c_uint, _words: usize, _stream: *mut c_void) {}
+    cuLaunchKernel(
+        _function: *mut c_void, _grid_x: c_uint, _grid_y: c_uint, _grid_z: c_uint, _block_x: c_uint, _block_y: c_uint,
+        _block_z: c_uint, _shared: c_uint, _stream: *mut c_void, _parameters: *mut *mut c_void, _extra: *mut *mut c_void
+    ) {}
+    cuStreamCreate(stream: *mut *mut c_void, _flags: c_uint) { stream = std::ptr::without_provenance_mut(0xe0); }
+    cuStreamDestroy_v2(_stream: *mut c_void) {}
+    cuStreamSynchronize(_stream: *mut c_void) {}
+    cuStreamIsCapturing(_stream: *mut c_void, status: *mut c_int) {
+        status = c_int::from(std::env::var_os("SIM_CUDA_CAPTURING").is_some());
+    }
     cuGetErrorString(_code: c_int, text: *mut *const c_char) { text = c"simulated".as_ptr(); }
 }

@@ -1,0 +1,73 @@
+//! The GPU that is counted on: the current context, what may be counted there, and why not.
+
+use super::catalogue::Catalogue;
+use super::plan::Plan;
+use crate::cupti::{Libraries, PlanningLibrary};
+use crate::driver::{Context, Device, Driver};
+use crate::error::{Error, ErrorKind, Result};
+
+/// The context of a session, ready for counters.
+pub(super) struct Target {
+    pub libraries: Libraries,
+    pub context: Context,
+    pub device: Device,
+    /// The plan with what this device says of its counters.
+    pub plan: Plan,
+}
+
+impl Target {
+    pub fn open(plan: &Plan) -> Result<Self> {
+        let (context, device) = Driver::get()?.current()?;
+        let planner = PlanningLibrary::get(None)?;
+        let libraries = Libraries::get(None)?;
+        let cupti = libraries.cupti;
+        cupti.initialize_profiler().map_err(explained)?;
+        let ordinal = i32::try_from(device.ordinal).unwrap_or(0);
+        let support = cupti.device_supported(libraries.version, ordinal).map_err(explained)?;
+        if !support.supported {
+            let what = format!("{} cannot be profiled: {}", device.name, support.obstacles.join(", "));
+            return Err(Error::new(ErrorKind::NotSupported, what));
+        }
+        let chip = cupti.chip_name(device.ordinal).map_err(explained)?;
+        if chip != plan.chip() {
+            let what = format!("the plan is for {}, and {} is a {chip}", plan.chip(), device.name);
+            return Err(Error::new(ErrorKind::Config, what)
+                .with_hint(format!("make it for {chip}, or Plan::for_device")));
+        }
+        let availability = cupti.counter_availability(libraries.version, context).map_err(explained)?;
+        let catalogue = Catalogue::with(planner, &chip, Some(availability))?;
+        let plan = plan.again_with(&catalogue)?;
+        Ok(Self { libraries, context, device, plan })
+    }
+}
+
+/// An error of the profiler with the remedy that fits this machine.
+pub(super) fn explained(error: Error) -> Error {
+    match error.code {
+        Some(35) => permission(error),
+        Some(26) => error.with_hint(
+            "the GPU's counters are held by somebody else: pause DCGM (dcgmi profile --pause), end ncu, nsys with GPU \
+             metrics, and other counter sessions on this GPU",
+        ),
+        _ => error,
+    }
+}
+
+/// Permission is a setting of the driver, and a capability lifts it.
+fn permission(error: Error) -> Error {
+    const PARAMETERS: &str = "/proc/driver/nvidia/params";
+    let text = std::fs::read_to_string(PARAMETERS).unwrap_or_default();
+    let setting = text.lines().find_map(|line| line.strip_prefix("RmProfilingAdminOnly:"));
+    let setting = match setting.map(str::trim) {
+        Some("1") => "the driver lets administrators count only (RmProfilingAdminOnly: 1)",
+        Some("0") => {
+            "the driver lets everybody count (RmProfilingAdminOnly: 0), so something around it forbids it, \
+                      such as a container or a virtual GPU"
+        }
+        _ => "the driver lets administrators count only",
+    };
+    error.with_hint(format!(
+        "{setting}: run as root or with CAP_SYS_ADMIN (docker run --cap-add=SYS_ADMIN), or have the administrator load \
+         the driver with NVreg_RestrictProfilingToAdminUsers=0; durations need no permission"
+    ))
+}

@@ -1,0 +1,137 @@
+//! One pass over the work, from the side of the work.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+
+use super::hook::BetweenPasses;
+use crate::cupti::range_profiler::RangeProfiler;
+use crate::error::{Error, ErrorKind, Result};
+
+/// A range that was opened in a pass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Opened {
+    /// From 1.
+    pub level: u16,
+    pub name: String,
+}
+
+/// One pass over the work: opens the ranges that are counted. Made by [`Session::run`](super::Session::run).
+///
+/// It stays on the thread of `run`. Work that other threads launch meanwhile counts for the range that is open, if it is
+/// in the same context.
+pub struct Pass<'a> {
+    number: usize,
+    profiler: &'a RefCell<RangeProfiler>,
+    hook: &'a RefCell<&'a mut dyn BetweenPasses>,
+    levels: u16,
+    level: Cell<u16>,
+    opened: RefCell<Vec<Opened>>,
+    /// The first thing that went wrong.
+    failure: RefCell<Option<Error>>,
+}
+
+impl<'a> Pass<'a> {
+    pub(super) fn new(
+        number: usize,
+        profiler: &'a RefCell<RangeProfiler>,
+        hook: &'a RefCell<&'a mut dyn BetweenPasses>,
+        levels: u16,
+    ) -> Self {
+        let (level, opened, failure) = (Cell::new(0), RefCell::default(), RefCell::default());
+        Self { number, profiler, hook, levels, level, opened, failure }
+    }
+
+    /// The pass's number, from 0. With nested ranges each level has its own passes.
+    #[must_use]
+    pub fn number(&self) -> usize {
+        self.number
+    }
+
+    /// Runs this as a counted range. Ranges can be nested, as deep as
+    /// [`Session::nesting_levels`](super::Session::nesting_levels) says; the same ranges must come in the same order in
+    /// each pass.
+    ///
+    /// What goes wrong with a range ends the session after this pass; the work runs all the same.
+    pub fn range<T>(&self, name: &str, work: impl FnOnce() -> T) -> T {
+        let _open = self.open(name);
+        work()
+    }
+
+    fn open(&self, name: &str) -> Open<'_, 'a> {
+        let level = self.level.get().saturating_add(1);
+        self.level.set(level);
+        // CUPTI is told a number instead of the name: names may repeat, and contain what separates nested ones.
+        let number = self.opened.borrow().len();
+        self.opened.borrow_mut().push(Opened { level, name: name.to_owned() });
+        let pushed = self.push(name, level, number);
+        let is_pushed = pushed.is_ok();
+        if let Err(error) = pushed {
+            self.failure.borrow_mut().get_or_insert(error);
+        }
+        Open { pass: self, is_pushed }
+    }
+
+    fn push(&self, name: &str, level: u16, number: usize) -> Result<()> {
+        if level > self.levels {
+            let what = format!("the range {name:?} is {level} ranges deep, and {} are counted", self.levels);
+            return Err(Error::new(ErrorKind::Config, what).with_hint(format!(
+                "call Session::nesting_levels({level}); each level takes all passes once more"
+            )));
+        }
+        self.hook.borrow_mut().before_range(name, level)?;
+        self.profiler.borrow().push(&number.to_string())
+    }
+
+    /// What was opened, or what went wrong.
+    pub(super) fn finish(self) -> Result<Vec<Opened>> {
+        match self.failure.into_inner() {
+            Some(error) => Err(error),
+            None => Ok(self.opened.into_inner()),
+        }
+    }
+}
+
+impl fmt::Debug for Pass<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pass").field("number", &self.number).finish_non_exhaustive()
+    }
+}
+
+/// Closes the range, also when the work panics.
+struct Open<'p, 'a> {
+    pass: &'p Pass<'a>,
+    is_pushed: bool,
+}
+
+impl Drop for Open<'_, '_> {
+    fn drop(&mut self) {
+        let pass = self.pass;
+        pass.level.set(pass.level.get().saturating_sub(1));
+        if self.is_pushed
+            && let Err(error) = pass.profiler.borrow().pop()
+        {
+            pass.failure.borrow_mut().get_or_insert(error);
+        }
+    }
+}
+
+/// What a closure that is run in passes may return: nothing, or a result whose error ends the session.
+pub trait PassOutcome {
+    /// The error, if the work failed.
+    ///
+    /// # Errors
+    /// The work's own.
+    fn into_result(self) -> Result<(), Box<dyn std::error::Error + Send + Sync>>;
+}
+
+impl PassOutcome for () {
+    fn into_result(self) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        Ok(())
+    }
+}
+
+impl<T, E: Into<Box<dyn std::error::Error + Send + Sync>>> PassOutcome for Result<T, E> {
+    fn into_result(self) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        self.map(|_| ()).map_err(Into::into)
+    }
+}

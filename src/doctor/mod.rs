@@ -1,0 +1,390 @@
+//! What keeps this machine and this process from being profiled, in plain words.
+
+mod machine;
+mod permission;
+mod text;
+mod tools;
+
+use std::fmt;
+use std::path::Path;
+
+use cupti_sys::LibraryVersion;
+use cupti_sys::loader::{Environment, LoadOptions, Reason, Source, search};
+
+use self::machine::Machine;
+use crate::cupti::Libraries;
+use crate::driver::Driver;
+use crate::error::{Error, ErrorKind};
+use crate::issues;
+use crate::trace::{self, Profiler};
+
+/// How much a [`Finding`] matters, from the least on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Severity {
+    /// As it should be.
+    Ok,
+    /// Worth knowing.
+    Note,
+    /// Something does not work, or can go wrong; tracing works.
+    Warning,
+    /// Tracing does not work.
+    Problem,
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Ok => "ok",
+            Self::Note => "note",
+            Self::Warning => "warning",
+            Self::Problem => "problem",
+        })
+    }
+}
+
+/// What a [`Finding`] is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Topic {
+    /// The CUDA driver.
+    Driver,
+    /// The GPUs.
+    Gpu,
+    /// The CUPTI library.
+    Cupti,
+    /// Whether a session can start.
+    Session,
+    /// Hardware counters.
+    Counters,
+    /// Other tools in this process.
+    OtherTools,
+    /// A known fault of this CUPTI version.
+    KnownIssue,
+    /// A session that was tried, see [`Diagnosis::self_test`].
+    SelfTest,
+}
+
+impl fmt::Display for Topic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Driver => "driver",
+            Self::Gpu => "GPU",
+            Self::Cupti => "CUPTI",
+            Self::Session => "session",
+            Self::Counters => "counters",
+            Self::OtherTools => "other tools",
+            Self::KnownIssue => "known issue",
+            Self::SelfTest => "self-test",
+        })
+    }
+}
+
+/// One thing that was found, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Finding {
+    /// How much it matters.
+    pub severity: Severity,
+    /// What it is about.
+    pub topic: Topic,
+    /// What was found. Further lines are a list.
+    pub text: String,
+    /// What to do about it, where something can be done.
+    pub remedy: Option<String>,
+}
+
+impl Finding {
+    fn new(severity: Severity, topic: Topic, text: impl Into<String>) -> Self {
+        Self { severity, topic, text: text.into(), remedy: None }
+    }
+
+    fn with_remedy(mut self, remedy: impl Into<String>) -> Self {
+        self.remedy = Some(remedy.into());
+        self
+    }
+
+    /// An error whose hint is the remedy.
+    fn from_error(severity: Severity, topic: Topic, mut error: Error) -> Self {
+        let remedy = error.hint.take();
+        Self { severity, topic, text: error.to_string(), remedy }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}: {}", self.severity, self.topic, self.text)?;
+        self.remedy.iter().try_for_each(|remedy| write!(f, "\n  {remedy}"))
+    }
+}
+
+/// What [`doctor`] found. Printed, it fits the terminal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnosis {
+    findings: Vec<Finding>,
+}
+
+impl Diagnosis {
+    /// Everything that was found, in the order in which it was looked for.
+    #[must_use]
+    pub fn findings(&self) -> &[Finding] {
+        &self.findings
+    }
+
+    /// Whether nothing was found that keeps a session from starting.
+    #[must_use]
+    pub fn can_trace(&self) -> bool {
+        self.findings.iter().all(|finding| finding.severity < Severity::Problem)
+    }
+
+    /// Runs this GPU work in a session, and adds what came of it: a session that starts and records nothing is a
+    /// problem that cannot be seen otherwise. (A CUPTI older than the GPU does that.)
+    ///
+    /// The work launches at least one kernel and may fail. It is not run where something else is a problem already.
+    /// Costs what a session without files costs.
+    pub fn self_test<E: fmt::Display>(&mut self, work: impl FnOnce() -> Result<(), E>) {
+        if self.can_trace() {
+            self.findings.extend(tried(work));
+        }
+    }
+
+    /// The findings as text for a terminal of this width; below 40 it is taken as 40.
+    #[must_use]
+    pub fn render(&self, width: usize) -> String {
+        text::render(self, width)
+    }
+}
+
+impl fmt::Display for Diagnosis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.render(text::width_of_stdout()))
+    }
+}
+
+/// Looks at the driver, the GPUs, CUPTI, permissions and other tools, and says what keeps a session from working, what
+/// may go wrong in it, and what to do about each.
+///
+/// It works on a machine with nothing installed: that is then what it says. Nothing is changed. The driver is
+/// initialised (`cuInit`), no context is created; CUPTI is loaded, as a session would, and stays loaded; a subscription
+/// is asked for and given back, unless a session of this crate runs. That takes some 10 ms where there is no GPU, and
+/// as long as the driver takes to start where there is one.
+///
+/// ```
+/// let diagnosis = cuprof::doctor();
+/// print!("{diagnosis}");
+/// if !diagnosis.can_trace() {
+///     let worst = diagnosis.findings().iter().max_by_key(|finding| finding.severity);
+///     assert_eq!(worst.map(|finding| finding.severity), Some(cuprof::Severity::Problem));
+/// }
+/// ```
+#[must_use]
+pub fn doctor() -> Diagnosis {
+    let before = Machine::here();
+    let mut findings = Vec::new();
+    let driver = driver(&before, &mut findings);
+    let libraries = driver.and_then(|driver| {
+        gpus(driver, &before, &mut findings);
+        cupti(driver, &mut findings)
+    });
+    match libraries {
+        Some(libraries) => {
+            session(&libraries, &mut findings);
+            companions(libraries.loaded.path(), &mut findings);
+        }
+        None if driver.is_none() => candidates(&mut findings),
+        None => {}
+    }
+    findings.extend(permission::findings(&before));
+    // Stubs are what was loaded above, if anything; other tools were there before.
+    findings.extend(tools::stubs(&Machine { mapped: Environment::from_process().mapped, ..before.clone() }));
+    findings.extend(tools::findings(&before));
+    if let Some(libraries) = libraries {
+        findings.extend(known_issues(libraries.version));
+    }
+    Diagnosis { findings }
+}
+
+fn driver(machine: &Machine, findings: &mut Vec<Finding>) -> Option<&'static Driver> {
+    match Driver::get() {
+        Ok(driver) => {
+            let mut text = format!("libcuda.so.1 for CUDA {}", driver.version);
+            if let Some(version) = &machine.driver {
+                text += &format!(", driver {version}");
+            }
+            findings.push(Finding::new(Severity::Ok, Topic::Driver, text));
+            Some(driver)
+        }
+        Err(error) => {
+            findings.push(Finding::from_error(Severity::Problem, Topic::Driver, error));
+            None
+        }
+    }
+}
+
+fn gpus(driver: &Driver, machine: &Machine, findings: &mut Vec<Finding>) {
+    match driver.devices() {
+        Ok(devices) => findings.extend(devices.iter().map(|device| {
+            let (major, minor) = device.compute_capability;
+            let text = format!(
+                "{}: {}, compute capability {major}.{minor}, {} multiprocessors",
+                device.ordinal, device.name, device.multiprocessors
+            );
+            Finding::new(Severity::Ok, Topic::Gpu, text)
+        })),
+        Err(error) => {
+            let mut finding = Finding::from_error(Severity::Problem, Topic::Gpu, error);
+            if machine.container.is_some() {
+                let start =
+                    "; a container needs to be given the GPUs when it is started (docker run --gpus all)";
+                finding.remedy.get_or_insert_default().push_str(start);
+            }
+            findings.push(finding);
+        }
+    }
+}
+
+/// The library that a session would use, and why; and what else there is.
+fn cupti(driver: &Driver, findings: &mut Vec<Finding>) -> Option<Libraries> {
+    let finding = |severity, text| Finding::new(severity, Topic::Cupti, text);
+    let others = others(Some(driver.version.major()));
+    let libraries = match Libraries::get(None) {
+        Ok(libraries) => libraries,
+        Err(error) => {
+            findings.push(Finding::from_error(Severity::Problem, Topic::Cupti, error));
+            return None;
+        }
+    };
+    let Libraries { loaded, version, .. } = libraries;
+    let text = format!("{version} is used: {} ({})", named(loaded.path()), loaded.source());
+    findings.push(finding(Severity::Ok, text));
+    if let Some(major) =
+        loaded.soname_major().or(version.soname_major()).filter(|major| *major < driver.version.major())
+    {
+        let text = format!(
+            "this CUPTI is of CUDA {major}, older than the driver's {}: on a GPU that is newer than the library, \
+             sessions can be empty without an error",
+            driver.version
+        );
+        let package =
+            if driver.version.major() >= 13 { "nvidia-cuda-cupti" } else { "nvidia-cuda-cupti-cu12" };
+        let remedy = format!(
+            "install the CUPTI of the driver's version (the Python package {package}), or let CUPROF_CUPTI_PATH name it"
+        );
+        findings.push(finding(Severity::Warning, text).with_remedy(remedy));
+    }
+    let used = loaded.path().canonicalize().unwrap_or_else(|_| loaded.path().to_owned());
+    for (path, source, reason) in others {
+        if path.canonicalize().unwrap_or_else(|_| path.clone()) != used {
+            let why = reason.map_or_else(|| "not needed".to_owned(), |reason| reason.to_string());
+            findings.push(finding(Severity::Note, format!("{} ({source}): {why}", named(&path))));
+        }
+    }
+    Some(libraries)
+}
+
+/// Without a driver nothing is loaded, but it can be said what is there.
+fn candidates(findings: &mut Vec<Finding>) {
+    let found = others(None);
+    for (path, source, reason) in &found {
+        let why = reason
+            .as_ref()
+            .map_or_else(|| "found, and not tried without a driver".to_owned(), Reason::to_string);
+        findings.push(Finding::new(
+            Severity::Note,
+            Topic::Cupti,
+            format!("{} ({source}): {why}", named(path)),
+        ));
+    }
+    if found.is_empty() {
+        findings.push(Finding::new(Severity::Note, Topic::Cupti, "no library was found").with_remedy(
+            "install a CUDA toolkit or the Python package nvidia-cuda-cupti (CUDA 13) or nvidia-cuda-cupti-cu12",
+        ));
+    }
+}
+
+/// The libraries that exist: usable ones without a reason, others with theirs. Bare names, which only the linker can
+/// look up, are left out.
+fn others(max_major: Option<u32>) -> Vec<(std::path::PathBuf, Source, Option<Reason>)> {
+    let options = LoadOptions { path: None, max_major, companions: false };
+    let found = search(&Environment::from_process(), &options);
+    let usable = found.candidates.into_iter().map(|candidate| (candidate.path, candidate.source, None));
+    let skipped =
+        found.skipped.into_iter().map(|skipped| (skipped.path, skipped.source, Some(skipped.reason)));
+    usable.chain(skipped).filter(|(_, source, _)| *source != Source::Linker).collect()
+}
+
+/// A path, with the file behind it where it is a link: that name often has the full version.
+fn named(path: &Path) -> String {
+    let link = std::fs::read_link(path).ok();
+    match link.as_deref().and_then(Path::file_name) {
+        Some(target) => format!("{} -> {}", path.display(), target.to_string_lossy()),
+        None => path.display().to_string(),
+    }
+}
+
+fn session(libraries: &Libraries, findings: &mut Vec<Finding>) {
+    findings.push(match trace::subscribe(libraries) {
+        Ok(()) => Finding::new(Severity::Ok, Topic::Session, "CUPTI accepts a session in this process"),
+        Err(error) if error.kind == ErrorKind::AlreadyRunning => Finding::new(
+            Severity::Note,
+            Topic::Session,
+            "a session of this crate runs, so that no other was tried",
+        ),
+        Err(error) => Finding::from_error(Severity::Problem, Topic::Session, error),
+    });
+}
+
+/// Libraries that counters need, which libcupti opens by name.
+fn companions(libcupti: &Path, findings: &mut Vec<Finding>) {
+    let absent = |name: &&str| !libcupti.with_file_name(name).exists();
+    let missing: Vec<_> = ["libnvperf_host.so", "libnvperf_target.so"].into_iter().filter(absent).collect();
+    findings.push(if missing.is_empty() {
+        Finding::new(Severity::Ok, Topic::Counters, "the libraries that counters need are beside CUPTI")
+    } else {
+        let are = if missing.len() == 1 { "is" } else { "are" };
+        let text =
+            format!("{} {are} not beside CUPTI: counters need that, tracing does not", missing.join(" and "));
+        Finding::new(Severity::Warning, Topic::Counters, text).with_remedy(
+            "install the whole package that CUPTI comes from, or copy its folder and not one file",
+        )
+    });
+}
+
+fn known_issues(version: LibraryVersion) -> impl Iterator<Item = Finding> {
+    issues::of(version).map(|issue| {
+        let severity = if issue.matters { Severity::Warning } else { Severity::Note };
+        let text = format!("{} (before {})", issue.what, issue.repaired);
+        Finding::new(severity, Topic::KnownIssue, text).with_remedy(issue.remedy)
+    })
+}
+
+fn tried<E: fmt::Display>(work: impl FnOnce() -> Result<(), E>) -> Vec<Finding> {
+    let finding = |severity, text: String| Finding::new(severity, Topic::SelfTest, text);
+    let profiler = match Profiler::builder().start() {
+        Ok(profiler) => profiler,
+        Err(error) => return vec![Finding::from_error(Severity::Problem, Topic::SelfTest, error)],
+    };
+    if let Err(error) = work() {
+        return vec![finding(
+            Severity::Warning,
+            format!("the GPU work failed, so that nothing was tested: {error}"),
+        )];
+    }
+    let profile = match profiler.finish() {
+        Ok(profile) => profile,
+        Err(failed) => return vec![Finding::from_error(Severity::Problem, Topic::SelfTest, failed.error)],
+    };
+    let mut findings = vec![match profile.launches() {
+        0 => finding(Severity::Problem, "no records: the GPU work ran, and its session is empty".into()).with_remedy(
+            "this CUPTI does not know this GPU, or another one is used than the program's: let CUPROF_CUPTI_PATH name \
+             the CUPTI of the driver's version",
+        ),
+        launches => finding(Severity::Ok, format!("{launches} launches and {} transfers were recorded", profile.transfers())),
+    }];
+    findings.extend(
+        profile.losses().iter().map(|loss| {
+            finding(Severity::Warning, format!("{} {}: {}", loss.count, loss.cause, loss.meaning))
+        }),
+    );
+    findings
+}

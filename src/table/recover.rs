@@ -1,0 +1,183 @@
+//! Tidying the folder of a process that was killed.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::files::{
+    WRITING, is_being_written, is_entered, is_written, parse_part, parse_temporary, part_path,
+};
+use super::reader::{Dataset, is_whole};
+use super::schema::Table;
+use crate::error::{Error, ErrorKind, Result};
+
+/// What [`recover`] found and did. Its text is one line for each thing.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct Recovery {
+    /// Parts that had not been finished: removed. Their rows are lost, and nobody knows how many they were.
+    pub unfinished: Vec<Unfinished>,
+    /// Parts that were whole and had no name yet: they got it.
+    pub published: Vec<PathBuf>,
+    /// Parts that cannot be read, as a crash of the whole machine leaves them: set aside as `NAME.damaged`.
+    pub damaged: Vec<Damaged>,
+    /// Parts after a damaged or a missing one, with their new names: a table's parts are numbered without gaps.
+    pub renumbered: Vec<(PathBuf, PathBuf)>,
+    /// Whether the mark of a writer was still there: the process did not end its session.
+    pub was_killed: bool,
+    /// The rows of each table that can be read.
+    pub rows: BTreeMap<Table, u64>,
+    /// Whether every table is whole: the session had been closed, and nothing was damaged since.
+    pub is_complete: bool,
+}
+
+/// A part that had not been finished.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Unfinished {
+    /// The table.
+    pub table: Table,
+    /// Bytes that had been written; 0 where the rows were in memory only.
+    pub bytes: u64,
+}
+
+/// A part that cannot be read.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Damaged {
+    /// The part.
+    pub part: PathBuf,
+    /// Its new name.
+    pub set_aside: PathBuf,
+    /// Why it cannot be read.
+    pub error: Error,
+}
+
+impl fmt::Display for Recovery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let killed = "the process was killed: rows after the last finished part of each table are lost";
+        if self.was_killed {
+            writeln!(f, "{killed}")?;
+        }
+        for Unfinished { table, bytes } in &self.unfinished {
+            writeln!(f, "removed an unfinished part of {table} ({bytes} bytes)")?;
+        }
+        for part in &self.published {
+            writeln!(f, "{} was whole but for its name", part.display())?;
+        }
+        for Damaged { part, set_aside, error } in &self.damaged {
+            writeln!(f, "set {} aside as {}: {error}", part.display(), set_aside.display())?;
+        }
+        for (from, to) in &self.renumbered {
+            writeln!(f, "renamed {} to {}, so that no number is missing", from.display(), to.display())?;
+        }
+        for (table, rows) in &self.rows {
+            writeln!(f, "{table}: {rows} rows")?;
+        }
+        match (self.rows.is_empty(), self.is_complete) {
+            (true, _) => writeln!(f, "no part had been finished: nothing can be read"),
+            (false, true) => writeln!(f, "the dataset is complete"),
+            (false, false) => writeln!(f, "the dataset can be read, and is not complete"),
+        }
+    }
+}
+
+/// Tidies the folder of a dataset whose process was killed, or whose machine was.
+///
+/// Finished parts can be read without this; readers pass over what was not finished. This removes what readers pass
+/// over, sets aside what keeps them from reading the rest, and tells what is lost. Files that are not of a dataset are
+/// left alone. A second call finds nothing to do.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let recording = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/recordings/quickstart.cuprofrec");
+/// # let folder = tempfile::tempdir()?;
+/// # let output = folder.path().join("run.cuprof");
+/// # cuprof::Replay::open(recording)?.output(&output).run()?;
+/// std::fs::write(output.join(".launches-00001.parquet.tmp"), "PAR1 and no more")?; // as a killed process leaves it
+/// let recovery = cuprof::recover(&output)?;
+/// assert_eq!(recovery.unfinished.len(), 1);
+/// assert!(cuprof::Dataset::open(&output).is_ok());
+/// print!("{recovery}");
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// [`ErrorKind::OutputExists`] where a session is writing the dataset now (known by its lock, on file systems that have
+/// locks); [`ErrorKind::Format`] where the folder has no file of a dataset; [`ErrorKind::Io`] where it cannot be listed
+/// or changed: what has been done until then stays done.
+pub fn recover(folder: impl AsRef<Path>) -> Result<Recovery> {
+    let folder = folder.as_ref();
+    let list = |error| Error::io("cannot list", folder, error);
+    let mut parts: BTreeMap<Table, BTreeMap<u32, PathBuf>> = BTreeMap::new();
+    let mut temporaries = Vec::new();
+    for entry in fs::read_dir(folder).map_err(list)? {
+        let entry = entry.map_err(list)?;
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        if let Some((table, number)) = parse_part(&name) {
+            parts.entry(table).or_default().insert(number, entry.path());
+        } else if let Some((table, number)) = parse_temporary(&name) {
+            temporaries.push((table, number, entry.path()));
+        }
+    }
+    if parts.is_empty() && temporaries.is_empty() && !is_entered(folder) {
+        let what = format!("{} holds nothing of a dataset", folder.display());
+        return Err(Error::new(ErrorKind::Format, what)
+            .with_hint("a dataset is a folder with files such as launches-00000.parquet"));
+    }
+    if is_being_written(folder) {
+        return Err(is_written(folder));
+    }
+
+    let mut recovery = Recovery::default();
+    temporaries.sort();
+    for (table, number, temporary) in temporaries {
+        let path = part_path(folder, table, number);
+        if is_whole(&temporary, table).is_ok() && !path.exists() {
+            rename(&temporary, &path)?;
+            recovery.published.push(path.clone());
+            parts.entry(table).or_default().insert(number, path);
+        } else {
+            let bytes = fs::metadata(&temporary).map_or(0, |file| file.len());
+            remove(&temporary)?;
+            recovery.unfinished.push(Unfinished { table, bytes });
+        }
+    }
+    for (table, parts) in parts {
+        let mut next = 0;
+        for (number, part) in parts {
+            if let Err(error) = is_whole(&part, table) {
+                let set_aside = part.with_extension("parquet.damaged");
+                rename(&part, &set_aside)?;
+                recovery.damaged.push(Damaged { part, set_aside, error });
+                continue;
+            }
+            if number != next {
+                let moved = part_path(folder, table, next);
+                rename(&part, &moved)?;
+                recovery.renumbered.push((part, moved));
+            }
+            next += 1;
+        }
+    }
+    if is_entered(folder) {
+        recovery.was_killed = true;
+        remove(&folder.join(WRITING))?;
+    }
+    // Without a part, there is nothing to open.
+    if let Ok(dataset) = Dataset::open(folder) {
+        recovery.rows = dataset.tables().map(|table| (table, dataset.rows(table))).collect();
+        recovery.is_complete = dataset.is_complete();
+    }
+    Ok(recovery)
+}
+
+fn rename(from: &Path, to: &Path) -> Result<()> {
+    fs::rename(from, to).map_err(|error| Error::io("cannot rename", from, error))
+}
+
+fn remove(path: &Path) -> Result<()> {
+    fs::remove_file(path).map_err(|error| Error::io("cannot remove", path, error))
+}
