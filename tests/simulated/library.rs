@@ -140,3 +140,9 @@ impl Simulated {
         self.await_call_to(name.as_ptr(), count);
     }
 }
+
+/// Writes a name over another of the same length, as a module that is loaded where another was does.
+pub fn write_name(place: *mut c_char, name: &[u8]) {
+    // SAFETY: tests pass a leaked name of theirs, and nobody reads it at this moment.
+    unsafe { std::ptr::copy_nonoverlapping(name.as_ptr(), place.cast(), name.len()) };
+}

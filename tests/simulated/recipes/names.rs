@@ -1,1 +1,155 @@
+//! Names of kernels, and the files that all of it goes to.
 
+use std::ffi::CString;
+
+use cuprof::{Dataset, ErrorKind, Profiler, Table};
+
+use crate::Outcome;
+use crate::library::{Simulated, Work};
+use crate::process::Process;
+use crate::session::{Ends, Traced, traced, traced_as};
+
+/// A launch of a kernel with this name; CUPTI keeps names for ever.
+fn launch(cupti: Simulated, name: &str) {
+    let name: &'static _ = Box::leak(CString::new(name).unwrap().into_boxed_c_str());
+    cupti.work(Work { name: name.as_ptr(), ..Work::KERNEL });
+}
+
+fn names(run: &Traced, column: &'static str) -> Result<Vec<String>, Box<dyn std::error::Error>> {
+    Ok(run.texts(Table::Launches, column)?.into_iter().flatten().collect())
+}
+
+#[test]
+fn b74_names_are_there_mangled_and_for_people() -> Outcome {
+    Process::of(b74_names_are_there_mangled_and_for_people).run(|| {
+        let long = format!("_Z{}{}v", 100_000, "t".repeat(100_000));
+        let cases = [
+            ("_Z5saxpyPfS_fi", "saxpy(float*, float*, float, int)"),
+            ("_ZN4core3fmt9Formatter9write_str17h0123456789abcdefE", "core::fmt::Formatter::write_str"),
+            ("_RNvC6kernel4main", "kernel::main"),
+            ("triton_poi_fused_add_0", "triton_poi_fused_add_0"),
+            ("_Z", "_Z"),
+            ("_Z9not_long", "_Z9not_long"),
+        ];
+        let run = traced(&[], |cupti| {
+            cases.iter().for_each(|(mangled, _)| launch(cupti, mangled));
+            launch(cupti, &long);
+        })?;
+        assert_eq!(names(&run, "kernel_mangled")?[..6], cases.map(|(mangled, _)| mangled.to_owned()));
+        assert_eq!(names(&run, "kernel")?[..6], cases.map(|(_, demangled)| demangled.to_owned()));
+        assert_eq!(names(&run, "kernel_mangled")?[6].len(), long.len());
+        Ok(())
+    })
+}
+
+#[test]
+fn b76_a_name_that_takes_the_place_of_another_is_not_taken_for_it() -> Outcome {
+    Process::of(b76_a_name_that_takes_the_place_of_another_is_not_taken_for_it).run(|| {
+        // Names of a module that is unloaded and loaded again with other kernels: all at one address, as it happens.
+        let place = Box::leak(CString::new("kernel_000")?.into_boxed_c_str()).as_ptr().cast_mut();
+        let run = traced(&[], |cupti| {
+            for module in 0..100_u8 {
+                crate::library::write_name(place, format!("kernel_{module:03}").as_bytes());
+                cupti.work(Work { name: place, calls: 2, ..Work::KERNEL });
+                cupti.unload_module();
+            }
+        })?;
+        let expected: Vec<_> = (0..200).map(|launch| format!("kernel_{:03}", launch / 2)).collect();
+        assert_eq!(names(&run, "kernel_mangled")?, expected);
+        Ok(())
+    })
+}
+
+#[test]
+fn b77_more_bytes_of_names_than_a_batch_can_address_are_written_in_several() -> Outcome {
+    Process::of(b77_more_bytes_of_names_than_a_batch_can_address_are_written_in_several).run(|| {
+        // Half a megabyte each, all different.
+        const NAMES: usize = 24;
+        let run = traced(&[], |cupti| {
+            for number in 0..NAMES {
+                let name = format!("{number:08}{}", "n".repeat((512 << 10) - 8));
+                cuprof::in_range(&name, || cupti.launch(1));
+            }
+        })?;
+        let mut told: Vec<_> = run.texts(Table::Ranges, "name")?.into_iter().flatten().collect();
+        told.sort();
+        assert_eq!(told.len(), NAMES);
+        assert!(told.iter().all(|name| name.len() == 512 << 10));
+        let mut paths: Vec<_> = run.texts(Table::Launches, "range_path")?.into_iter().flatten().collect();
+        paths.sort();
+        assert!(paths == told, "each launch has its own");
+        Ok(())
+    })
+}
+
+#[test]
+fn b82_a_profiler_that_nobody_finishes_leaves_whole_files() -> Outcome {
+    Process::of(b82_a_profiler_that_nobody_finishes_leaves_whole_files).run(|| {
+        let folder = tempfile::tempdir()?;
+        let output = folder.path().join("run.cuprof");
+        let profiler = Profiler::builder().output(&output).start()?;
+        Simulated::get().launch(50);
+        drop(profiler);
+        let dataset = Dataset::open(&output)?;
+        assert_eq!((dataset.rows(Table::Launches), dataset.is_complete()), (50, true));
+        // A place that cannot be written to is an error before anything runs, and the program goes on.
+        let Err(error) = Profiler::builder().output("/proc/nowhere.cuprof").start() else {
+            return Err("a session was started".into());
+        };
+        assert_eq!(error.kind, ErrorKind::Io);
+        Simulated::get().launch(1);
+        assert_eq!(traced(&[], |cupti| cupti.launch(1))?.profile.launches(), 1);
+        Ok(())
+    })
+}
+
+/// Resident memory, in bytes.
+fn resident_bytes() -> Result<usize, Box<dyn std::error::Error>> {
+    let pages = std::fs::read_to_string("/proc/self/statm")?;
+    Ok(pages.split(' ').nth(1).ok_or("statm")?.parse::<usize>()? * 4096)
+}
+
+#[test]
+fn b83_the_writers_memory_does_not_grow_with_the_rows() -> Outcome {
+    Process::of(b83_the_writers_memory_does_not_grow_with_the_rows).run(|| {
+        let mut after = Vec::new();
+        let mut profiler = None;
+        let folder = tempfile::tempdir()?;
+        for round in 0..6 {
+            let running = match profiler.take() {
+                Some(running) => running,
+                None => Profiler::builder().output(folder.path().join("run.cuprof")).start()?,
+            };
+            for _ in 0..10 {
+                cuprof::in_range("range", || Simulated::get().launch(3_000));
+                running.flush()?;
+            }
+            after.push(resident_bytes()?);
+            profiler = Some(running);
+            let _ = round;
+        }
+        let profile = profiler.ok_or("it runs")?.whole()?;
+        assert_eq!(profile.launches(), 180_000);
+        // After the first rounds everything has its size.
+        let grown = after[5].saturating_sub(after[2]);
+        assert!(grown < 8 << 20, "{grown} bytes more for 90 000 rows: {after:?}");
+        Ok(())
+    })
+}
+
+#[test]
+fn b84_numbers_keep_their_values_whatever_their_size() -> Outcome {
+    Process::of(b84_numbers_keep_their_values_whatever_their_size).run(|| {
+        let run = traced_as(Profiler::builder(), &[("out_of_range", 1)], |cupti| {
+            cupti.work(Work { stream: u32::MAX, correlation: u32::MAX, ..Work::KERNEL });
+            cupti.work(Work { bytes: i64::MAX as u64, ..Work::COPY });
+            cupti.work(Work::FILL.stamped(u64::MAX - 1, u64::MAX))
+        })?;
+        assert_eq!(run.numbers(Table::Launches, "correlation_id")?, [Some(i64::from(u32::MAX))]);
+        assert_eq!(run.numbers(Table::Launches, "stream")?, [Some(i64::from(u32::MAX))]);
+        assert_eq!(run.numbers(Table::Transfers, "bytes")?[0], Some(i64::MAX));
+        assert_eq!(run.numbers(Table::Transfers, "duration_ns")?[1], None);
+        assert!(run.numbers(Table::Transfers, "start_ns")?.iter().flatten().all(|start| *start >= 0));
+        Ok(())
+    })
+}
