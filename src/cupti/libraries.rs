@@ -24,6 +24,7 @@ impl Libraries {
     /// error, since two CUPTI libraries in one process disturb each other.
     pub fn get(path: Option<&Path>) -> Result<Self> {
         static LOADED: OnceLock<cupti_sys::Cupti> = OnceLock::new();
+        super::pin::keep_loaded();
         let driver = Driver::get()?;
         if LOADED.get().is_none() {
             let options = LoadOptions {

@@ -7,6 +7,7 @@ mod contexts;
 pub(crate) mod host;
 mod libraries;
 pub(crate) mod params;
+mod pin;
 pub(crate) mod profiler;
 pub(crate) mod range_profiler;
 mod slot;

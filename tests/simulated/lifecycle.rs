@@ -1,6 +1,7 @@
 //! How sessions end: late, never, twice, in the wrong process, or a thousand times.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use cuprof::{Dataset, ErrorKind, Profiler, Table};
@@ -245,6 +246,46 @@ fn a_forked_child_can_neither_finish_nor_disturb_its_parents_session() -> Outcom
     })
 }
 
+#[test]
+fn forks_while_threads_launch_disturb_neither_side() -> Outcome {
+    Process::of(forks_while_threads_launch_disturb_neither_side).run(|| {
+        let cupti = Simulated::get();
+        let mut profiler = Some(Profiler::builder().start()?);
+        drop(cuprof::range!("this thread is known"));
+        let stop = AtomicBool::new(false);
+        let launched = std::thread::scope(|scope| {
+            let launch = || {
+                let mut launched = 0;
+                while !stop.load(Ordering::Relaxed) {
+                    cuprof::in_range("range", || cupti.launch(5));
+                    launched += 5;
+                    std::thread::yield_now();
+                }
+                launched
+            };
+            let threads = [scope.spawn(launch), scope.spawn(launch), scope.spawn(launch)];
+            let forked: std::io::Result<Vec<_>> = (0..20)
+                .map(|_| {
+                    fork_and_run(|| {
+                        let _range = cuprof::range!("in the child");
+                        let ended = profiler.take().map(|profiler| profiler.failing(&[]));
+                        ended.is_some_and(|ended| {
+                            ended.is_ok_and(|(error, _)| error.kind == ErrorKind::Config)
+                        })
+                    })
+                })
+                .collect();
+            stop.store(true, Ordering::Relaxed);
+            let launched: u64 = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
+            assert!(forked?.into_iter().all(|succeeded| succeeded));
+            Ok::<_, std::io::Error>(launched)
+        })?;
+        let profile = profiler.take().unwrap().whole()?;
+        assert_eq!(profile.launches(), launched);
+        Ok(())
+    })
+}
+
 /// Memory in use, and threads.
 fn footprint() -> Result<(usize, usize), Box<dyn std::error::Error>> {
     let pages = std::fs::read_to_string("/proc/self/statm")?;
@@ -280,6 +321,43 @@ fn b40_a_thousand_sessions_in_a_row_do_not_grow() -> Outcome {
         assert_eq!((cupti.left_on(), cupti.buffers_held()), (0, 0));
         Ok(())
     })
+}
+
+/// By hand: `cargo test --release --test simulated -- --ignored thirty_million --nocapture`.
+#[test]
+#[ignore = "takes minutes"]
+fn thirty_million_launches_do_not_grow() -> Outcome {
+    const MILLION: u32 = 1_000_000;
+    let folder = tempfile::tempdir()?;
+    let process = Process::of(thirty_million_launches_do_not_grow).version("13.5").lasting(1200);
+    let output = process.with("OUTPUT", folder.path().join("run.cuprof")).output(|| {
+        let cupti = Simulated::get();
+        let profiler = Profiler::builder().output(given("OUTPUT")).start()?;
+        let begun = Instant::now();
+        let mut after = Vec::new();
+        for million in 1..=30_u32 {
+            // As fast as the rows can be written, so that nothing is lost.
+            for _ in 0..50 {
+                cuprof::in_range("step", || cupti.launch(MILLION / 50));
+                profiler.flush()?;
+            }
+            let (memory, _) = footprint()?;
+            println!(
+                "told {million} million launches, {} s, {} KiB",
+                begun.elapsed().as_secs(),
+                memory >> 10
+            );
+            after.push(memory);
+        }
+        assert_eq!(profiler.whole()?.launches(), 30 * u64::from(MILLION));
+        // Everything has its size after the first third.
+        let grown = after[29].saturating_sub(after[9]);
+        println!("told {} KiB more for the last 20 million launches", grown >> 10);
+        assert!(grown < 5 << 20, "{after:?}");
+        Ok(())
+    })?;
+    output.lines().filter_map(|line| line.strip_prefix("told ")).for_each(|line| println!("{line}"));
+    Ok(())
 }
 
 #[test]

@@ -21,6 +21,7 @@ mod library;
 mod lifecycle;
 mod loading;
 mod output;
+mod plugin;
 mod process;
 mod recipes;
 mod records;

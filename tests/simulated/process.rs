@@ -30,7 +30,7 @@ const SEARCHED: [&str; 7] = [
     "NVTX_INJECTION64_PATH",
 ];
 
-/// No test takes longer. A hanging one is killed.
+/// A test takes no longer, unless it says so. A hanging one is killed.
 const LIMIT: Duration = Duration::from_secs(50);
 
 /// How the process of a test ends.
@@ -50,6 +50,7 @@ pub struct Process {
     variables: Vec<(OsString, OsString)>,
     script: &'static str,
     end: End,
+    limit: Duration,
     violations: &'static [&'static str],
     /// Kept until the process has ended.
     _folders: Vec<tempfile::TempDir>,
@@ -66,6 +67,7 @@ impl Process {
             variables: Vec::new(),
             script: "",
             end: End::Passed,
+            limit: LIMIT,
             violations: &[],
             _folders: Vec::new(),
         };
@@ -111,6 +113,11 @@ impl Process {
     /// With shell commands run before, for limits that a process cannot set for itself without unsafe code.
     pub fn after(self, script: &'static str) -> Self {
         Self { script, ..self }
+    }
+
+    /// Taking up to so many seconds.
+    pub fn lasting(self, seconds: u64) -> Self {
+        Self { limit: Duration::from_secs(seconds), ..self }
     }
 
     /// Ending in this way.
@@ -164,7 +171,7 @@ impl Process {
         let readers = [read(child.stdout.take()), read(child.stderr.take())];
         let mut texts = Vec::new();
         for reader in readers {
-            let Ok(text) = reader.recv_timeout(LIMIT) else {
+            let Ok(text) = reader.recv_timeout(self.limit) else {
                 child.kill()?;
                 child.wait()?;
                 return Err(format!("{} hung", self.test).into());
