@@ -4,8 +4,8 @@
 use std::marker::PhantomData;
 
 use super::{Description, begin_own, end_on_stack, ids, stack};
-use crate::channel::{Arg, Event, RangeKind, Session, count_dropped, log};
-use crate::units::{Nanos, RangeId};
+use crate::channel::{Arg, Event, RangeKind, Session, Stamp, count_dropped, log};
+use crate::units::RangeId;
 
 /// A range instance of one session.
 #[derive(Clone, Copy, Debug)]
@@ -164,7 +164,7 @@ pub(super) fn start_process(session: Session, range: RangeId, description: &Desc
 
 /// Ends a process-wide range of the running session and logs it.
 pub(super) fn end_process(session: Session, range: RangeId) {
-    log(session, &Event::End { range, epoch: Some(ids::next_epoch()), time: Nanos::now() });
+    log(session, &Event::End { range, epoch: Some(ids::next_epoch()), time: Stamp::now() });
 }
 
 /// An open process-wide range; it ends when this is dropped, on whichever thread. Made by [`process_range`].
