@@ -145,7 +145,7 @@ pub(crate) enum Event<'a, Time = Nanos> {
         time: Time,
     },
     /// A driver call of the crate itself launches work (the flush of a cache): its records are not the program's.
-    InternalLaunch { correlation: CorrelationId, time: Nanos },
+    InternalLaunch { correlation: CorrelationId, time: Time },
     /// A range instance begins.
     Begin {
         range: RangeId,

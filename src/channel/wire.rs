@@ -136,7 +136,7 @@ fn time_word(header: Header) -> Option<usize> {
         kind::END if header.small & SHORT != 0 => 1,
         kind::END => 2,
         kind::MARK => 4,
-        kind::UNBALANCED => 1,
+        kind::UNBALANCED | kind::INTERNAL_LAUNCH => 1,
         _ => return None,
     };
     Some(1 + after_header)
@@ -236,7 +236,7 @@ fn body<T: Time>(event: &Event<'_, T>, sink: &mut impl Sink) {
         }
         Event::InternalLaunch { correlation, time } => {
             sink.pair(correlation.0, 0);
-            sink.word(time.0.cast_unsigned());
+            sink.word(time.to_word());
         }
         Event::Begin {
             range,

@@ -38,7 +38,7 @@ pub(crate) fn log_launch<'a>(
 ) {
     let Some(session) = Session::current() else { return };
     if internal::is_internal() {
-        log(session, &Event::InternalLaunch { correlation, time: Nanos::now() });
+        log(session, &Event::InternalLaunch { correlation, time: Stamp::now() });
         return;
     }
     let range = stack::innermost(session);
