@@ -33,7 +33,7 @@ type NotSend = PhantomData<*const ()>;
 ///
 /// Use [`handle`](Self::handle) to let other threads work for it.
 ///
-/// **Cost**: a few nanoseconds without a session; with one, two stamps of the host clock and two events on the
+/// **Cost**: a few nanoseconds without a session; with one, two readings of the processor's counter and two events on the
 /// thread's ring (`cargo bench --bench range_cost`).
 #[derive(Debug)]
 #[must_use = "the range ends when this is dropped: bind it to a name"]
