@@ -75,13 +75,16 @@ pub fn latencies(mode: Mode, options: &Options) -> Result<(Vec<u32>, Option<Stri
 pub fn take_turn(task: &Task, options: &Options) -> Result<()> {
     let mode = Mode::ALL.into_iter().find(|mode| mode.letter() == task.mode).ok_or("unknown mode")?;
     let raw = match mode {
-        Mode::Floor | Mode::Markers => Some(Raw::load(cuda_version().as_deref().and_then(major))?),
+        Mode::Floor | Mode::Callback | Mode::Markers => {
+            Some(Raw::load(cuda_version().as_deref().and_then(major))?)
+        }
         _ => None,
     };
     let handlers = raw.as_ref().map(|raw| Handlers::of(raw.symbols()));
     let folder = tempfile::tempdir()?;
     let active = match (&raw, mode) {
         (Some(raw), Mode::Floor) => start_raw(raw, Records::Kernels)?,
+        (Some(raw), Mode::Callback) => start_raw(raw, Records::KernelsAndCallback)?,
         (Some(raw), _) => start_raw(raw, Records::UsualRecipe)?,
         (None, Mode::Bare) => Active::Bare,
         (None, _) => {
@@ -96,7 +99,7 @@ pub fn take_turn(task: &Task, options: &Options) -> Result<()> {
     let count = if task.latencies.is_some() { MILLION } else { options.count };
     let work = Work { gpu: &gpu, launchers: &launchers, count, latencies: task.latencies.as_deref() };
     let nanoseconds = match mode {
-        Mode::Bare | Mode::Floor | Mode::Plain => work.run(Nothing),
+        Mode::Bare | Mode::Floor | Mode::Callback | Mode::Plain => work.run(Nothing),
         Mode::Markers => work.run(CuptiRange(handlers.ok_or("no handlers")??)),
         Mode::Ranges => work.run(OwnRange),
     }?;

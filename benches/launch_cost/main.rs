@@ -47,6 +47,8 @@ enum Mode {
     Bare,
     /// CUPTI's kernel records alone: the floor.
     Floor,
+    /// The same and an empty callback at each launch.
+    Callback,
     /// CUPTI's kernel, launch and marker records, and one NVTX range for each launch, through CUPTI's handlers.
     Markers,
     /// cuprof writing Parquet, and one range for each launch.
@@ -56,12 +58,14 @@ enum Mode {
 }
 
 impl Mode {
-    const ALL: [Self; 5] = [Self::Bare, Self::Floor, Self::Markers, Self::Ranges, Self::Plain];
+    const ALL: [Self; 6] =
+        [Self::Bare, Self::Floor, Self::Callback, Self::Markers, Self::Ranges, Self::Plain];
 
     fn letter(self) -> &'static str {
         match self {
             Self::Bare => "a",
             Self::Floor => "b",
+            Self::Callback => "b2",
             Self::Markers => "c",
             Self::Ranges => "d",
             Self::Plain => "d2",
@@ -72,6 +76,7 @@ impl Mode {
         match self {
             Self::Bare => "no CUPTI",
             Self::Floor => "kernel records only",
+            Self::Callback => "kernel records, and a callback that does nothing at each launch",
             Self::Markers => {
                 "the usual recipe: kernel, driver call and marker records, 8 MiB buffers from malloc"
             }
@@ -185,7 +190,8 @@ impl Active<'_> {
                 let seen = raw.stop(records)?;
                 let right = seen.kernels == kernels
                     && seen.declined + seen.foreign + seen.outstanding == 0
-                    && (records == Records::Kernels || (seen.markers == 2 * ranges && seen.calls >= kernels));
+                    && (records != Records::UsualRecipe
+                        || (seen.markers == 2 * ranges && seen.calls >= kernels));
                 Ok((
                     start.elapsed(),
                     (!right).then(|| format!("{kernels} launches, {ranges} ranges, {seen:?}")),
@@ -233,6 +239,7 @@ impl Bench {
         match mode {
             Mode::Bare => Ok(Active::Bare),
             Mode::Floor => raw(Records::Kernels),
+            Mode::Callback => raw(Records::KernelsAndCallback),
             Mode::Markers => raw(Records::UsualRecipe),
             Mode::Ranges | Mode::Plain => {
                 let folder = tempfile::tempdir()?;
@@ -250,7 +257,7 @@ impl Bench {
     /// Runs `body` with what a mode does around each launch.
     fn around<B: Body>(&self, mode: Mode, body: B) -> Result<B::Output> {
         match mode {
-            Mode::Bare | Mode::Floor | Mode::Plain => body.run(Nothing),
+            Mode::Bare | Mode::Floor | Mode::Callback | Mode::Plain => body.run(Nothing),
             Mode::Markers => body.run(CuptiRange(self.handlers.clone()?)),
             Mode::Ranges => body.run(OwnRange),
         }

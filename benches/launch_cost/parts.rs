@@ -31,13 +31,16 @@ impl Bench {
             );
             let bare = samples[0].clone();
             println!(
-                "| | mode | ns per launch: median (min–max) | added to (a): median (min–max) | end, ms | records |"
+                "| | mode | ns per launch: median (min–max) | added to (a): median [95 % interval] | end, ms | records |"
             );
             println!("|---|---|---:|---:|---:|---|");
             let mut json = Json::default();
             for (index, mode) in modes.iter().enumerate() {
                 let sample = &samples[index];
-                let added = if index == 0 { "–".to_owned() } else { sample.above(&bare).spread(0) };
+                let above = sample.above(&bare);
+                let (low, high) = above.median_interval();
+                let added = format!("{:.0} [{low:.0}, {high:.0}]", above.median());
+                let added = if index == 0 { "–".to_owned() } else { added };
                 let records = match (&complaints[index], mode) {
                     (Some(complaint), _) => complaint.as_str(),
                     (None, Mode::Bare) => "–",

@@ -6,11 +6,13 @@
 #![expect(unsafe_code, reason = "calls CUPTI directly")]
 
 use std::alloc::Layout;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use cupti_sys::bindings::{
-    CUcontext, CUpti_Activity, CUpti_ActivityAttribute, CUpti_ActivityKind, CUptiResult,
+    CUcontext, CUpti_Activity, CUpti_ActivityAttribute, CUpti_ActivityKind, CUpti_CallbackDomain,
+    CUpti_Subscriber_st, CUpti_driver_api_trace_cbid_enum, CUptiResult,
 };
 use cupti_sys::{Cupti, LoadOptions, Symbols};
 
@@ -103,6 +105,11 @@ const USUAL: Layout = match Layout::from_size_align(8 << 20, 8) {
 
 static USUAL_OUTSTANDING: AtomicU64 = AtomicU64::new(0);
 
+/// The subscriber of `Records::KernelsAndCallback`.
+static SUBSCRIBER: AtomicPtr<CUpti_Subscriber_st> = AtomicPtr::new(std::ptr::null_mut());
+
+unsafe extern "C" fn nothing(_: *mut c_void, _: CUpti_CallbackDomain, _: u32, _: *const c_void) {}
+
 unsafe extern "C" fn usual_request(buffer: *mut *mut u8, size: *mut usize, max_records: *mut usize) {
     USUAL_OUTSTANDING.fetch_add(1, Ordering::Relaxed);
     // SAFETY: the layout has a size.
@@ -160,6 +167,8 @@ pub struct Raw {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Records {
     Kernels,
+    /// Kernels, and a callback at each launch that does nothing: what attribution by launch cannot do without.
+    KernelsAndCallback,
     /// Kernels, one record for each driver call, and two for each NVTX range.
     UsualRecipe,
 }
@@ -167,7 +176,7 @@ pub enum Records {
 impl Records {
     fn kinds(self) -> &'static [u32] {
         match self {
-            Self::Kernels => &[CONCURRENT_KERNEL],
+            Self::Kernels | Self::KernelsAndCallback => &[CONCURRENT_KERNEL],
             Self::UsualRecipe => &[CONCURRENT_KERNEL, MARKER, DRIVER],
         }
     }
@@ -252,6 +261,14 @@ impl Raw {
                 [&seen.kernels, &seen.markers, &seen.calls, &seen.others, &seen.declined, &seen.foreign];
             all.into_iter().for_each(|counter| counter.store(0, Ordering::Relaxed));
         }
+        if records == Records::KernelsAndCallback {
+            let mut subscriber = std::ptr::null_mut();
+            call!(symbols, cuptiSubscribe(&raw mut subscriber, Some(nothing), std::ptr::null_mut()))?;
+            SUBSCRIBER.store(subscriber, Ordering::Relaxed);
+            let launch = CUpti_driver_api_trace_cbid_enum::CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel.0;
+            let domain = CUpti_CallbackDomain::CUPTI_CB_DOMAIN_DRIVER_API;
+            call!(symbols, cuptiEnableCallback(1, subscriber, domain, launch))?;
+        }
         let usual = records == Records::UsualRecipe;
         let cleared = u8::from(!usual);
         self.set(CUpti_ActivityAttribute::CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, cleared)?;
@@ -276,6 +293,9 @@ impl Raw {
             call!(symbols, cuptiActivityDisable(CUpti_ActivityKind(*kind)))?;
         }
         call!(symbols, cuptiActivityFlushAll(FORCED))?;
+        if records == Records::KernelsAndCallback {
+            call!(symbols, cuptiUnsubscribe(SUBSCRIBER.load(Ordering::Relaxed)))?;
+        }
         let shared = SHARED.get().ok_or("CUPTI is not loaded")?;
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let seen = &shared.seen;

@@ -24,6 +24,16 @@ impl Sample {
         }
     }
 
+    /// Where the median of endlessly many measurements lies, with a confidence of 95 %: between two of these, by their
+    /// ranks (the binomial's normal approximation; nothing is assumed of how they are distributed).
+    pub fn median_interval(&self) -> (f64, f64) {
+        let sorted = self.sorted();
+        let n = sorted.len() as f64;
+        let rank =
+            |rank: f64| sorted.get(rank.max(0.0) as usize).or(sorted.last()).copied().unwrap_or(f64::NAN);
+        (rank((n / 2.0 - 0.98 * n.sqrt()).floor()), rank((n / 2.0 + 0.98 * n.sqrt()).ceil()))
+    }
+
     pub fn min(&self) -> f64 {
         self.0.iter().copied().fold(f64::INFINITY, f64::min)
     }

@@ -128,9 +128,9 @@ impl PartialEq for Args<'_> {
     }
 }
 
-/// One event of one thread.
+/// One event of one thread. Its time is a `Stamp` where the thread logs it, and host time once rings are drained.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Event<'a> {
+pub(crate) enum Event<'a, Time = Nanos> {
     /// A driver call that launches work on the device is about to run (CUPTI callback, enter).
     Launch {
         correlation: CorrelationId,
@@ -142,10 +142,10 @@ pub(crate) enum Event<'a> {
         cbid: u32,
         /// The launched function, if the call launches one.
         symbol: Option<SymbolId>,
-        time: Nanos,
+        time: Time,
     },
     /// A driver call of the crate itself launches work (the flush of a cache): its records are not the program's.
-    InternalLaunch { correlation: CorrelationId, time: Nanos },
+    InternalLaunch { correlation: CorrelationId, time: Time },
     /// A range instance begins.
     Begin {
         range: RangeId,
@@ -160,7 +160,7 @@ pub(crate) enum Event<'a> {
         /// ARGB, if the event had a colour.
         color: Option<u32>,
         payload: Payload,
-        time: Nanos,
+        time: Time,
         /// The name's bytes as the program gave them; UTF-8 for wide strings.
         name: &'a [u8],
         args: Args<'a>,
@@ -169,7 +169,7 @@ pub(crate) enum Event<'a> {
     ///
     /// The range may be unknown (its `Begin` was lost) or ended already (NVTX's end called twice): only the
     /// worker, which sees all threads, can tell.
-    End { range: RangeId, epoch: Option<ProcessEpoch>, time: Nanos },
+    End { range: RangeId, epoch: Option<ProcessEpoch>, time: Time },
     /// Something instantaneous (`nvtxMark`).
     Mark {
         /// The innermost range of the thread.
@@ -178,12 +178,12 @@ pub(crate) enum Event<'a> {
         category: u32,
         color: Option<u32>,
         payload: Payload,
-        time: Nanos,
+        time: Time,
         name: &'a [u8],
     },
     /// A pop found no range of its domain that was pushed on its thread in the session, or an end named a
     /// range that was not started in the session.
-    Unbalanced { domain: u32, process: bool, time: Nanos },
+    Unbalanced { domain: u32, process: bool, time: Time },
     /// A name for a number: an NVTX domain, a category of a domain, a thread, or a launched function.
     Name { what: Named, name: &'a [u8] },
 }

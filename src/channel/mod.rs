@@ -2,6 +2,7 @@
 //!
 //! Logging never waits, and allocates only at a thread's first event. Whatever does not fit is dropped and counted.
 
+mod clock;
 mod event;
 mod registry;
 mod ring;
@@ -10,6 +11,7 @@ mod session;
 pub(crate) mod tests;
 mod wire;
 
+pub(crate) use clock::Stamp;
 pub use event::{Arg, ArgValue};
 pub(crate) use event::{Args, Event, Named, Payload, RangeKind};
 pub(crate) use registry::{

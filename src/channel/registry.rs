@@ -10,6 +10,7 @@ use std::thread::Thread;
 
 use crossbeam_queue::SegQueue;
 
+use super::clock::{Stamp, Timeline};
 use super::event::Event;
 use super::ring::{self, Pushed, Ring};
 use super::session::Session;
@@ -35,7 +36,8 @@ static FREE: SegQueue<Arc<Ring>> = SegQueue::new();
 /// Whom to wake when a ring becomes half full.
 static WORKER: RwLock<Option<Thread>> = RwLock::new(None);
 
-static DRAINER: Mutex<Drainer> = Mutex::new(Drainer { sources: Vec::new(), run: Vec::new() });
+static DRAINER: Mutex<Drainer> =
+    Mutex::new(Drainer { sources: Vec::new(), ends: Vec::new(), timeline: Timeline::new(), run: Vec::new() });
 
 static DROPPED_LAUNCHES: AtomicU64 = AtomicU64::new(0);
 static DROPPED_RANGE_EVENTS: AtomicU64 = AtomicU64::new(0);
@@ -95,6 +97,7 @@ pub(crate) fn begin_session(worker: Thread) -> Session {
     drainer.each_run(Session::latest_tag(), |_, _| {});
     DROPPED_LAUNCHES.store(0, Ordering::Relaxed);
     DROPPED_RANGE_EVENTS.store(0, Ordering::Relaxed);
+    drainer.timeline.begin();
     *WORKER.write().unwrap_or_else(PoisonError::into_inner) = Some(worker);
     Session::begin()
 }
@@ -123,19 +126,26 @@ struct Source {
 
 struct Drainer {
     sources: Vec<Source>,
+    /// Of each source, whether its thread has exited, and how far it is drained this time. Reused.
+    ends: Vec<(bool, usize)>,
+    timeline: Timeline,
     /// Reused from ring to ring.
     run: Vec<u8>,
 }
 
 impl Drainer {
     fn each_run(&mut self, tag: u16, mut sink: impl FnMut(&ThreadMeta, &[u8])) -> usize {
-        let Self { sources, run } = self;
+        let Self { sources, ends, timeline, run } = self;
         sources.extend(std::iter::from_fn(|| NEW.pop()));
+        // Asked before draining: a thread that has exited by now has logged all that it ever will.
+        ends.clear();
+        ends.extend(sources.iter().map(|source| (source.ring.is_retired(), source.ring.head())));
+        timeline.advance();
         let mut bytes = 0;
+        let mut ends = ends.drain(..);
         sources.retain(|source| {
-            // Asked before draining: a thread that has exited by now has logged all that it ever will.
-            let retired = source.ring.is_retired();
-            source.ring.drain(tag, run);
+            let Some((retired, head)) = ends.next() else { return true };
+            source.ring.drain(head, tag, timeline, run);
             if !run.is_empty() {
                 sink(&source.thread, run);
             }
@@ -167,7 +177,7 @@ struct Local {
 
 impl Local {
     #[inline]
-    fn push(&self, session: Session, event: &Event<'_>) -> Pushed {
+    fn push(&self, session: Session, event: &Event<'_, Stamp>) -> Pushed {
         if self.busy.replace(true) {
             return Pushed::Dropped;
         }
@@ -180,7 +190,7 @@ impl Local {
     }
 
     #[cold]
-    fn first_push(&self, session: Session, event: &Event<'_>) -> Pushed {
+    fn first_push(&self, session: Session, event: &Event<'_, Stamp>) -> Pushed {
         let Some(ring) = take_ring() else { return Pushed::Dropped };
         NEW.push(Source { thread: ThreadMeta::of_this_thread(), ring: Arc::clone(&ring) });
         self.ring.get_or_init(|| ring).push(session.tag(), event)
@@ -209,7 +219,7 @@ fn take_ring() -> Option<Arc<Ring>> {
 /// Logs an event on this thread's ring, or drops and counts it. Never waits; allocates only at a thread's first
 /// event and for records above 4 KiB.
 #[inline]
-pub(crate) fn log(session: Session, event: &Event<'_>) {
+pub(crate) fn log(session: Session, event: &Event<'_, Stamp>) {
     // Without the thread's own data (the thread is exiting) there is no ring.
     match LOCAL.try_with(|local| local.push(session, event)).unwrap_or(Pushed::Dropped) {
         Pushed::Stored => {}
@@ -255,7 +265,7 @@ mod tests {
         let spawner = std::thread::spawn(move || {
             for _ in 0..THREADS / 4 {
                 let log_all = move || {
-                    let time = crate::units::Nanos(0);
+                    let time = Stamp(0);
                     let name = b"mark";
                     let (range, payload) = (None, Payload::None);
                     let mark =

@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use crossbeam_queue::ArrayQueue;
 
+use super::clock::Timeline;
 use super::event::Event;
-use super::wire::{self, Header, Sink, WORD_BYTES};
+use super::wire::{self, Header, Sink, Time, WORD_BYTES};
 
 /// The longest record inside a ring; a longer one (a name or an argument above 4 KiB) is spilled.
 const MAX_INLINE_WORDS: usize = 4096 / WORD_BYTES + 64;
@@ -80,7 +81,7 @@ impl Ring {
 
     /// Appends an event, or drops it for want of room. Only the owning thread calls this.
     #[inline]
-    pub fn push(&self, tag: u16, event: &Event<'_>) -> Pushed {
+    pub fn push<T: Time>(&self, tag: u16, event: &Event<'_, T>) -> Pushed {
         let words = wire::words(event);
         if words > MAX_INLINE_WORDS {
             return self.push_spilled(tag, event, words);
@@ -91,7 +92,7 @@ impl Ring {
     /// Long records go through the heap: the one case in which logging allocates. Their place in the order is
     /// kept by a placeholder in the ring.
     #[cold]
-    fn push_spilled(&self, tag: u16, event: &Event<'_>, words: usize) -> Pushed {
+    fn push_spilled<T: Time>(&self, tag: u16, event: &Event<'_, T>, words: usize) -> Pushed {
         let bytes = words.saturating_mul(WORD_BYTES);
         if bytes > MAX_EVENT_BYTES || self.spilled.is_full() || self.room() == 0 {
             return Pushed::Dropped;
@@ -164,11 +165,15 @@ impl Ring {
         &self.words[at & (self.words.len() - 1)]
     }
 
-    /// Moves every whole record of the tagged session to the end of `run` and forgets all others. Only the
-    /// worker calls this.
-    pub fn drain(&self, tag: u16, run: &mut Vec<u8>) {
-        // ATOMICS: pairs with the release store of `head` in `push_words`.
-        let head = self.producer.head.load(Ordering::Acquire);
+    /// How far the producer has got: what `drain` may read.
+    pub fn head(&self) -> usize {
+        // ATOMICS: pairs with the release store of `head` in `push_words`: the words before it can be read.
+        self.producer.head.load(Ordering::Acquire)
+    }
+
+    /// Moves every whole record of the tagged session before `head` to the end of `run`, with stamps turned into
+    /// times, and forgets all others. Only the worker calls this.
+    pub fn drain(&self, head: usize, tag: u16, timeline: &Timeline, run: &mut Vec<u8>) {
         let mut at = self.consumer.tail.load(Ordering::Relaxed);
         while at != head {
             let mut header = Header::from_word(self.cell(at).load(Ordering::Relaxed));
@@ -177,6 +182,7 @@ impl Ring {
             if next <= at || next > head {
                 break; // not a record: whatever wrote it was not this ring's one producer
             }
+            let start = run.len();
             if header.is_spilled() {
                 let record = self.spilled.pop().unwrap_or_default();
                 SPILLED_BYTES.fetch_sub(record.len(), Ordering::Relaxed);
@@ -187,6 +193,9 @@ impl Ring {
                 header.tag = 0;
                 run.word(header.to_word());
                 (at + 1..next).for_each(|at| run.word(self.cell(at).load(Ordering::Relaxed)));
+            }
+            if let Some(record) = run.get_mut(start..) {
+                wire::place_in_time(record, timeline);
             }
             at = next;
         }

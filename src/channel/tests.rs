@@ -5,10 +5,11 @@ use std::sync::{Arc, Barrier, Mutex, MutexGuard, PoisonError};
 
 use proptest::prelude::*;
 
+use super::clock::{Stamp, Timeline};
 use super::event::{Arg, ArgValue, Args, Event, Named, Payload, RangeKind};
 use super::registry::DEFAULT_RING_BYTES;
 use super::ring::{MAX_EVENT_BYTES, Pushed, Ring};
-use super::wire::{append, decode};
+use super::wire::{append, decode, place_in_time};
 use super::{Session, ThreadMeta, begin_session, drain, dropped, end_session, log, memory_bytes};
 use crate::units::{CorrelationId, Nanos, ProcessEpoch, RangeId, SymbolId};
 
@@ -54,26 +55,28 @@ pub(crate) fn events(runs: &[(ThreadMeta, Vec<u8>)]) -> Vec<Event<'_>> {
     runs.iter().flat_map(|(_, run)| decode(run)).map(|event| event.unwrap()).collect()
 }
 
-fn launch(correlation: u32) -> Event<'static> {
-    let correlation = CorrelationId(correlation);
-    Event::Launch {
-        correlation,
-        range: None,
-        epoch: ProcessEpoch(0),
-        cbid: 307,
-        symbol: None,
-        time: Nanos(1),
-    }
+fn launch(correlation: u32) -> Event<'static, Stamp> {
+    launch_at(Stamp(1), correlation)
 }
 
-fn named(name: &[u8]) -> Event<'_> {
+fn launch_at<T>(time: T, correlation: u32) -> Event<'static, T> {
+    let correlation = CorrelationId(correlation);
+    Event::Launch { correlation, range: None, epoch: ProcessEpoch(0), cbid: 307, symbol: None, time }
+}
+
+fn named<T>(name: &[u8]) -> Event<'_, T> {
     Event::Name { what: Named::Thread { tid: 1 }, name }
 }
 
 fn drained(ring: &Ring, tag: u16) -> Vec<u8> {
     let mut run = Vec::new();
-    ring.drain(tag, &mut run);
+    drain_into(&mut run, ring, tag);
     run
+}
+
+/// Drains a ring whose stamps are times.
+fn drain_into(run: &mut Vec<u8>, ring: &Ring, tag: u16) {
+    ring.drain(ring.head(), tag, &Timeline::new(), run);
 }
 
 fn correlations(run: &[u8]) -> Vec<u32> {
@@ -118,7 +121,7 @@ fn any_args() -> impl Strategy<Value = Vec<OwnedArg>> {
 
 /// The events that can be made of these values, one of each kind.
 fn all_events(
-    (a, b, c): (u64, u32, u32),
+    ((a, b, c), time): ((u64, u32, u32), Nanos),
     color: Option<u32>,
     payload: Payload,
     name: &[u8],
@@ -126,7 +129,7 @@ fn all_events(
     out: impl FnOnce(&[Event<'_>]),
 ) {
     let range = RangeId::from_raw(a.max(1)).unwrap();
-    let (parent, epoch, time) = (RangeId::from_raw(a / 2), ProcessEpoch(b), Nanos(a.cast_signed()));
+    let (parent, epoch) = (RangeId::from_raw(a / 2), ProcessEpoch(b));
     let args: Vec<_> = args.iter().map(OwnedArg::borrow).collect();
     let kind = [RangeKind::Stack, RangeKind::Process, RangeKind::Own][b as usize % 3];
     let (domain, category) = (b, c);
@@ -173,12 +176,36 @@ proptest! {
         name in prop::collection::vec(any::<u8>(), 0..100),
         args in any_args(),
     ) {
-        all_events(numbers, color, payload, &name, &args, |events| {
+        all_events((numbers, Nanos(numbers.0.cast_signed())), color, payload, &name, &args, |events| {
             let mut run = Vec::new();
             events.iter().for_each(|event| append(event, &mut run));
             let decoded: Vec<_> = decode(&run).map(|event| event.unwrap()).collect();
             assert_eq!(decoded, events);
         });
+    }
+
+    #[test]
+    fn only_the_time_of_an_event_is_placed(
+        numbers: (u64, u32, u32),
+        color: Option<u32>,
+        payload in any_payload(),
+        name in prop::collection::vec(any::<u8>(), 0..40),
+        args in any_args(),
+    ) {
+        let timeline = Timeline::between((1_000, Nanos(17_000)), (2_000, Nanos(18_000)));
+        let records = |time| {
+            let mut records = Vec::new();
+            all_events((numbers, time), color, payload, &name, &args, |events| {
+                for event in events {
+                    records.push(Vec::new());
+                    append(event, records.last_mut().unwrap());
+                }
+            });
+            records
+        };
+        let mut stamped = records(Nanos(1_500));
+        stamped.iter_mut().for_each(|record| place_in_time(record, &timeline));
+        assert_eq!(stamped, records(Nanos(17_500)));
     }
 
     #[test]
@@ -191,17 +218,17 @@ proptest! {
         let ring = Ring::new(2048);
         let (mut expected, mut run) = (Vec::new(), Vec::new());
         let mut drains = drains.into_iter();
-        all_events(numbers, None, Payload::None, &name, &args, |events| {
+        all_events((numbers, Nanos(numbers.0.cast_signed())), None, Payload::None, &name, &args, |events| {
             for event in events.iter().cycle().take(40) {
                 if ring.push(7, event) != Pushed::Dropped {
                     append(event, &mut expected);
                 }
                 if drains.next() == Some(true) {
-                    ring.drain(7, &mut run);
+                    drain_into(&mut run, &ring, 7);
                 }
             }
         });
-        ring.drain(7, &mut run);
+        drain_into(&mut run, &ring, 7);
         assert_eq!(run, expected);
     }
 
@@ -218,7 +245,7 @@ proptest! {
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
     ) {
         let mut run = Vec::new();
-        all_events(numbers, Some(1), Payload::None, &name, &args, |events| {
+        all_events((numbers, Nanos(numbers.0.cast_signed())), Some(1), Payload::None, &name, &args, |events| {
             events.iter().for_each(|event| append(event, &mut run));
         });
         for (at, byte) in damage {
@@ -232,9 +259,9 @@ proptest! {
 #[test]
 fn a_record_of_unknown_kind_is_one_error_and_the_next_record_follows() {
     let mut run = Vec::new();
-    append(&launch(1), &mut run);
+    append(&launch_at(Nanos(1), 1), &mut run);
     run[4] = 99;
-    append(&launch(2), &mut run);
+    append(&launch_at(Nanos(1), 2), &mut run);
     let decoded: Vec<_> = decode(&run).collect();
     assert!(matches!(decoded[..], [Err(_), Ok(Event::Launch { .. })]));
 }
@@ -255,7 +282,7 @@ fn records_of_another_session_are_forgotten() {
     let ring = Ring::new(4096);
     let long = vec![b'x'; 10_000];
     ring.push(1, &launch(1));
-    ring.push(1, &named(&long));
+    ring.push(1, &named::<Stamp>(&long));
     ring.push(2, &launch(2));
     assert_eq!(correlations(&drained(&ring, 2)), [2]);
     assert_eq!(drained(&ring, 1), []);
@@ -266,22 +293,22 @@ fn names_of_any_length_arrive_whole_up_to_the_limit() {
     let ring = Ring::new(4096);
     for len in [0, 1, 7, 8, 9, 4095, 4096, 4097, 100_000, 1 << 20] {
         let name: Vec<u8> = (0..len).map(|n| n as u8).collect();
-        assert_ne!(ring.push(3, &named(&name)), Pushed::Dropped);
+        assert_ne!(ring.push(3, &named::<Stamp>(&name)), Pushed::Dropped);
         let run = drained(&ring, 3);
         let events: Vec<_> = decode(&run).map(|event| event.unwrap()).collect();
         assert_eq!(events, [named(&name)]);
     }
-    assert_eq!(ring.push(3, &named(&vec![0; MAX_EVENT_BYTES])), Pushed::Dropped);
+    assert_eq!(ring.push(3, &named::<Stamp>(&vec![0; MAX_EVENT_BYTES])), Pushed::Dropped);
 }
 
 #[test]
 fn only_so_many_long_names_wait_at_once() {
     let ring = Ring::new(4096);
     let name = vec![b'n'; 8192];
-    let stored = (0..100).filter(|_| ring.push(1, &named(&name)) != Pushed::Dropped).count();
+    let stored = (0..100).filter(|_| ring.push(1, &named::<Stamp>(&name)) != Pushed::Dropped).count();
     assert_eq!(stored, 32);
     assert_eq!(decode(&drained(&ring, 1)).count(), 32);
-    assert_ne!(ring.push(1, &named(&name)), Pushed::Dropped);
+    assert_ne!(ring.push(1, &named::<Stamp>(&name)), Pushed::Dropped);
     drained(&ring, 1);
 }
 
@@ -300,7 +327,7 @@ fn a_producer_and_a_consumer_at_full_speed_lose_only_what_was_dropped() {
                     kept.push(n);
                 }
                 if n % 5000 == 0 {
-                    ring.push(5, &named(&long));
+                    ring.push(5, &named::<Stamp>(&long));
                 }
             }
             // ATOMICS: pairs with the acquire load below, so that the last drain sees every event.
@@ -312,7 +339,7 @@ fn a_producer_and_a_consumer_at_full_speed_lose_only_what_was_dropped() {
     while !last {
         // ATOMICS: pairs with the release store above.
         last = done.load(Ordering::Acquire);
-        ring.drain(5, &mut run);
+        drain_into(&mut run, &ring, 5);
     }
     let seen: Vec<_> = decode(&run)
         .filter_map(|event| match event.unwrap() {

@@ -7,6 +7,7 @@
 //!
 //! Decoding trusts nothing: whatever the bytes are, it yields events or errors, and reads only what it was given.
 
+use super::clock::{Stamp, Timeline};
 use super::event::{Arg, ArgValue, Args, Event, Named, Payload, RangeKind};
 use crate::error::{Error, ErrorKind, Result};
 use crate::units::{CorrelationId, Nanos, ProcessEpoch, RangeId, SymbolId};
@@ -67,6 +68,25 @@ impl Header {
     }
 }
 
+/// The time of an event, as a word.
+pub(super) trait Time: Copy {
+    fn to_word(self) -> u64;
+}
+
+impl Time for Nanos {
+    #[inline]
+    fn to_word(self) -> u64 {
+        self.0.cast_unsigned()
+    }
+}
+
+impl Time for Stamp {
+    #[inline]
+    fn to_word(self) -> u64 {
+        self.0
+    }
+}
+
 /// Where the words of a record go.
 pub(super) trait Sink {
     fn word(&mut self, word: u64);
@@ -97,6 +117,31 @@ impl Sink for Vec<u8> {
     }
 }
 
+/// Turns the stamp in the record of an `Event<Stamp>` into a time, so that it becomes that of an `Event<Nanos>`.
+pub(super) fn place_in_time(record: &mut [u8], timeline: &Timeline) {
+    let (words, _) = record.as_chunks_mut::<WORD_BYTES>();
+    let Some(header) = words.first() else { return };
+    let word = time_word(Header::from_word(u64::from_le_bytes(*header)));
+    if let Some(word) = word.and_then(|word| words.get_mut(word)) {
+        *word = timeline.time(Stamp(u64::from_le_bytes(*word))).to_word().to_le_bytes();
+    }
+}
+
+/// Which word of a record `body` puts the time into; none if it has no time.
+fn time_word(header: Header) -> Option<usize> {
+    let after_header = match header.kind {
+        kind::LAUNCH => 3,
+        kind::BEGIN if header.small & PLAIN != 0 => 2,
+        kind::BEGIN => 5,
+        kind::END if header.small & SHORT != 0 => 1,
+        kind::END => 2,
+        kind::MARK => 4,
+        kind::UNBALANCED | kind::INTERNAL_LAUNCH => 1,
+        _ => return None,
+    };
+    Some(1 + after_header)
+}
+
 /// Counts words, so that the layout is written down only once.
 struct Count(usize);
 
@@ -114,7 +159,7 @@ impl Sink for Count {
 
 /// The record's length in words.
 #[inline]
-pub(super) fn words(event: &Event<'_>) -> usize {
+pub(super) fn words<T: Time>(event: &Event<'_, T>) -> usize {
     let mut count = Count(1);
     body(event, &mut count);
     count.0
@@ -122,7 +167,7 @@ pub(super) fn words(event: &Event<'_>) -> usize {
 
 /// Writes the record of an event, whose length is `words(event)`. Allocates nothing by itself.
 #[inline]
-pub(super) fn encode(event: &Event<'_>, words: usize, tag: u16, sink: &mut impl Sink) {
+pub(super) fn encode<T: Time>(event: &Event<'_, T>, words: usize, tag: u16, sink: &mut impl Sink) {
     let (kind, small) = head(event);
     // CAST: a record's length is bounded by `MAX_EVENT_BYTES` before it is encoded.
     sink.word(Header { words: words as u32, kind, small, tag }.to_word());
@@ -135,7 +180,7 @@ pub(crate) fn append(event: &Event<'_>, run: &mut Vec<u8>) {
 }
 
 #[inline]
-fn head(event: &Event<'_>) -> (u8, u8) {
+fn head<T: Time>(event: &Event<'_, T>) -> (u8, u8) {
     match event {
         Event::Launch { .. } => (kind::LAUNCH, 0),
         Event::InternalLaunch { .. } => (kind::INTERNAL_LAUNCH, 0),
@@ -164,7 +209,7 @@ const PLAIN: u8 = 0x20;
 const SHORT: u8 = 0x2;
 
 #[inline]
-fn is_plain(event: &Event<'_>) -> bool {
+fn is_plain<T: Time>(event: &Event<'_, T>) -> bool {
     match event {
         Event::Begin { domain: 0, category: 0, color: None, payload: Payload::None, args, .. } => {
             args.is_empty()
@@ -174,12 +219,12 @@ fn is_plain(event: &Event<'_>) -> bool {
 }
 
 #[inline]
-fn body(event: &Event<'_>, sink: &mut impl Sink) {
+fn body<T: Time>(event: &Event<'_, T>, sink: &mut impl Sink) {
     match event {
         Event::Begin { range, parent, epoch, time, name, .. } if is_plain(event) => {
             sink.word(range.0.get());
             sink.word(raw(*parent));
-            sink.word(time.0.cast_unsigned());
+            sink.word(time.to_word());
             sink.pair(epoch.0, len32(name));
             sink.bytes(name);
         }
@@ -187,11 +232,11 @@ fn body(event: &Event<'_>, sink: &mut impl Sink) {
             sink.word(raw(*range));
             sink.pair(correlation.0, *cbid);
             sink.pair(epoch.0, symbol.map_or(0, SymbolId::to_raw));
-            sink.word(time.0.cast_unsigned());
+            sink.word(time.to_word());
         }
         Event::InternalLaunch { correlation, time } => {
             sink.pair(correlation.0, 0);
-            sink.word(time.0.cast_unsigned());
+            sink.word(time.to_word());
         }
         Event::Begin {
             range,
@@ -211,7 +256,7 @@ fn body(event: &Event<'_>, sink: &mut impl Sink) {
             sink.pair(epoch.0, *domain);
             sink.pair(*category, color.unwrap_or(0));
             sink.word(payload_bits(*payload));
-            sink.word(time.0.cast_unsigned());
+            sink.word(time.to_word());
             sink.pair(len32(name), args.len() as u32); // CAST: see `encode`
             sink.bytes(name);
             for arg in args.iter() {
@@ -223,19 +268,19 @@ fn body(event: &Event<'_>, sink: &mut impl Sink) {
             if let Some(epoch) = epoch {
                 sink.pair(epoch.0, 0);
             }
-            sink.word(time.0.cast_unsigned());
+            sink.word(time.to_word());
         }
         Event::Mark { range, domain, category, color, payload, time, name } => {
             sink.word(raw(*range));
             sink.pair(*domain, *category);
             sink.pair(color.unwrap_or(0), len32(name));
             sink.word(payload_bits(*payload));
-            sink.word(time.0.cast_unsigned());
+            sink.word(time.to_word());
             sink.bytes(name);
         }
         Event::Unbalanced { domain, process: _, time } => {
             sink.pair(*domain, 0);
-            sink.word(time.0.cast_unsigned());
+            sink.word(time.to_word());
         }
         Event::Name { what, name } => {
             match *what {

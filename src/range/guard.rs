@@ -4,8 +4,8 @@
 use std::marker::PhantomData;
 
 use super::{Description, begin_own, end_on_stack, ids, stack};
-use crate::channel::{Arg, Event, RangeKind, Session, count_dropped, log};
-use crate::units::{Nanos, RangeId};
+use crate::channel::{Arg, Event, RangeKind, Session, Stamp, count_dropped, log};
+use crate::units::RangeId;
 
 /// A range instance of one session.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +33,7 @@ type NotSend = PhantomData<*const ()>;
 ///
 /// Use [`handle`](Self::handle) to let other threads work for it.
 ///
-/// **Cost**: a few nanoseconds without a session; with one, two stamps of the host clock and two events on the
+/// **Cost**: a few nanoseconds without a session; with one, two readings of the processor's counter and two events on the
 /// thread's ring (`cargo bench --bench range_cost`).
 #[derive(Debug)]
 #[must_use = "the range ends when this is dropped: bind it to a name"]
@@ -164,7 +164,7 @@ pub(super) fn start_process(session: Session, range: RangeId, description: &Desc
 
 /// Ends a process-wide range of the running session and logs it.
 pub(super) fn end_process(session: Session, range: RangeId) {
-    log(session, &Event::End { range, epoch: Some(ids::next_epoch()), time: Nanos::now() });
+    log(session, &Event::End { range, epoch: Some(ids::next_epoch()), time: Stamp::now() });
 }
 
 /// An open process-wide range; it ends when this is dropped, on whichever thread. Made by [`process_range`].

@@ -19,8 +19,8 @@ pub(crate) use ids::epoch;
 pub(crate) use internal::{INTERNAL_KERNELS, internally};
 pub(crate) use symbols::forget_symbols;
 
-use crate::channel::{Arg, Args, Event, Payload, RangeKind, Session, count_dropped, log};
-use crate::units::{CorrelationId, Nanos, ProcessEpoch, RangeId};
+use crate::channel::{Arg, Args, Event, Payload, RangeKind, Session, Stamp, count_dropped, log};
+use crate::units::{CorrelationId, ProcessEpoch, RangeId};
 
 /// Logs that a driver call is about to launch work: with the innermost range of this thread, the present set of
 /// process-wide ranges, the name of what is launched, and the time.
@@ -38,14 +38,14 @@ pub(crate) fn log_launch<'a>(
 ) {
     let Some(session) = Session::current() else { return };
     if internal::is_internal() {
-        log(session, &Event::InternalLaunch { correlation, time: Nanos::now() });
+        log(session, &Event::InternalLaunch { correlation, time: Stamp::now() });
         return;
     }
     let range = stack::innermost(session);
     let symbol = symbols::symbol(session, symbol, name);
     log(
         session,
-        &Event::Launch { correlation, range, epoch: ids::epoch(), cbid, symbol, time: Nanos::now() },
+        &Event::Launch { correlation, range, epoch: ids::epoch(), cbid, symbol, time: Stamp::now() },
     );
 }
 
@@ -77,9 +77,9 @@ impl<'a> Description<'a> {
         kind: RangeKind,
         parent: Option<RangeId>,
         epoch: ProcessEpoch,
-    ) -> Event<'a> {
+    ) -> Event<'a, Stamp> {
         let Self { domain, category, color, payload, name, args } = *self;
-        let (time, args) = (Nanos::now(), Args::Borrowed(args));
+        let (time, args) = (Stamp::now(), Args::Borrowed(args));
         Event::Begin { range, kind, parent, epoch, domain, category, color, payload, time, name, args }
     }
 }
@@ -124,7 +124,7 @@ fn begin_detached(
 /// Logs the end of a range that has left the stack.
 #[inline]
 fn end_on_stack(session: Session, range: RangeId) {
-    log(session, &Event::End { range, epoch: None, time: Nanos::now() });
+    log(session, &Event::End { range, epoch: None, time: Stamp::now() });
 }
 
 /// Runs a closure inside a range of this thread.

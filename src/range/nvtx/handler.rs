@@ -5,9 +5,9 @@ use std::ffi::c_int;
 
 use super::abi::{Said, Text};
 use super::names;
-use crate::channel::{Event, Named, RangeKind, Session, log};
+use crate::channel::{Event, Named, RangeKind, Session, Stamp, log};
 use crate::range::{Description, begin_on_stack, end_on_stack, guard, ids, stack};
-use crate::units::{Nanos, RangeId};
+use crate::units::RangeId;
 
 /// What push and pop return when nothing is open (`nvToolsExt.h`: negative means error).
 pub(super) const NOT_OPEN: c_int = -1;
@@ -35,7 +35,7 @@ pub(super) fn mark(domain: usize, said: impl Said) {
     let Some(session) = Session::current() else { return };
     said.describe(names::domain(domain), |description| {
         let Description { domain, category, color, payload, name, args: _ } = *description;
-        let (range, time) = (stack::innermost(session), Nanos::now());
+        let (range, time) = (stack::innermost(session), Stamp::now());
         log(session, &Event::Mark { range, domain, category, color, payload, time, name });
     });
 }
@@ -111,7 +111,7 @@ pub(super) fn pop(domain: usize) -> c_int {
 }
 
 fn log_unbalanced(session: Session, domain: u32, process: bool) {
-    log(session, &Event::Unbalanced { domain, process, time: Nanos::now() });
+    log(session, &Event::Unbalanced { domain, process, time: Stamp::now() });
 }
 
 /// Ranges that this crate emits for Nsight tools must not come back as NVTX ranges of the program.

@@ -35,14 +35,13 @@ pub(crate) fn known() -> Vec<u8> {
 
 /// Keeps a name, and logs it if a session runs.
 pub(super) fn name(what: Named, name: &[u8]) {
-    let event = Event::Name { what, name };
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     if known.len() + name.len() < MAX_KNOWN_BYTES {
-        append(&event, &mut known);
+        append(&Event::Name { what, name }, &mut known);
     }
     drop(known);
     if let Some(session) = Session::current() {
-        log(session, &event);
+        log(session, &Event::Name { what, name });
     }
 }
 
