@@ -22,6 +22,7 @@ mod nvtx_ranges;
 #[cfg(feature = "nvtx")]
 mod plugin;
 mod ranges;
+mod reports;
 mod session;
 mod sessions;
 mod transfers;
