@@ -38,7 +38,7 @@ macro_rules! causes {
 causes! {
     RecordsDropped = "records_dropped": "records that CUPTI dropped for want of a buffer",
     BufferRequestsDeclined = "buffer_requests_declined": "times that no buffer was free when CUPTI asked for one",
-    RecordsZeroTimestamp = "zero_timestamp": "records without times: CUPTI's device-side pool was exhausted; rows kept, valid = false",
+    RecordsZeroTimestamp = "zero_timestamp": "records without times: the work had not ended, or CUPTI's device-side pool was exhausted; rows kept, valid = false",
     RecordsEndBeforeStart = "end_before_start": "records that end before they start; rows kept, valid = false",
     RecordsOutOfRange = "out_of_range": "records with times far outside the session; rows kept, valid = false",
     RecordsUnknown = "records_unknown": "records of a kind that this version does not decode",
@@ -61,7 +61,7 @@ causes! {
     KindsSwitchedOff = "kinds_switched_off": "kinds of records that something else in the process switched off: theirs are missing from then on",
     CallbackPanics = "callback_panics": "panics caught at the border to C",
     CuptiFatalErrors = "cupti_fatal_errors": "fatal errors that CUPTI reported: it has stopped recording",
-    CallsFailed = "cupti_calls_failed": "CUPTI or driver calls that failed while the session ran or ended",
+    CallsFailed = "cupti_calls_failed": "CUPTI or driver calls that failed while the session ran or ended (`env`: failed.…): records may be missing",
     FlushTimeouts = "flush_timeouts": "flushes that did not come back in time: records still inside CUPTI are missing",
     ContextsForgotten = "contexts_forgotten": "contexts beyond those that the end of the session waits for",
     RowsNotWritten = "rows_not_written": "rows that could not be written to the dataset",

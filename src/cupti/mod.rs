@@ -66,6 +66,10 @@ fn absent(call: &'static str) -> Error {
     }
 }
 
+/// What to do where no privilege should be needed.
+const TRACING_FORBIDDEN: &str = "even tracing is forbidden here, which needs no privilege as a rule: ask who runs this \
+    machine, container or virtual GPU to allow profiling (old drivers: NVreg_RestrictProfilingToAdminUsers=0)";
+
 fn failed(call: &'static str, status: c::CUptiResult) -> Error {
     use c::CUptiResult as R;
     let kind = match status {
@@ -77,7 +81,10 @@ fn failed(call: &'static str, status: c::CUptiResult) -> Error {
         _ => ErrorKind::Call,
     };
     let error = Error::new(kind, "CUPTI refused").with_call(call, i32::from_ne_bytes(status.0.to_ne_bytes()));
+    // Counters need a privilege, and the remedy is about them; where even this is refused, it is another one.
+    let is_tracing = call == "cuptiSubscribe" || call.starts_with("cuptiActivity");
     match cupti_sys::result::remedy(status.0) {
+        Some(_) if kind == ErrorKind::PermissionDenied && is_tracing => error.with_hint(TRACING_FORBIDDEN),
         Some(remedy) => error.with_hint(remedy),
         None => error,
     }

@@ -10,7 +10,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 pub(crate) use super::delivered::{Buffer, Finished, Meanings, Start};
 use super::internal::{Internal, KIND};
 use super::kernels::Kernels;
-use super::profile::Tally;
+use super::profile::{EXPLAINING, Tally};
 use super::texts::{args_json, payload_text};
 use super::warnings::WARNING;
 use crate::attribute::{Attributor, Begin, Launch, Origin, Settled, Totals};
@@ -579,7 +579,8 @@ impl<S: TableSink> Pipeline<S> {
         self.losses.add(Cause::ProcessRangeLeftOut, counts.process_range_left_out);
         self.fact("session.end_ns", &end.0.to_string());
         self.fact("session.launches_without_record", &counts.launches_without_record.to_string());
-        if let Some(why) = self.tally.nothing_recorded() {
+        let is_explained = EXPLAINING.iter().any(|cause| self.losses.count(*cause) > 0);
+        if let Some(why) = self.tally.nothing_recorded().filter(|_| !is_explained) {
             self.fact(&format!("{WARNING}nothing_recorded"), &why);
         }
         for (key, value) in self.internal.facts() {

@@ -14,6 +14,7 @@ mod cache;
 mod checks;
 mod damage;
 mod doctor;
+mod fault_matrix;
 #[path = "../gpu/frame.rs"]
 mod frame;
 mod killed;

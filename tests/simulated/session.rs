@@ -26,6 +26,9 @@ pub trait Ends: Sized {
     /// Ends the session; how much it lost cannot be said beforehand, for this reason.
     fn losing_something(self, why: &str) -> Result<Profile>;
 
+    /// Ends the session, well or not, having lost whatever it did, for this reason.
+    fn ending_somehow(self, why: &str) -> (Option<Error>, Profile);
+
     /// Ends the session, which has lost nothing.
     fn whole(self) -> Result<Profile> {
         self.losing(&[])
@@ -51,6 +54,13 @@ impl Ends for Profiler {
         match self.finish() {
             Ok(_) => Err("the session ended well".into()),
             Err(failed) => Ok((failed.error, *failed.profile)),
+        }
+    }
+
+    fn ending_somehow(self, _why: &str) -> (Option<Error>, Profile) {
+        match self.finish() {
+            Ok(profile) => (None, profile),
+            Err(failed) => (Some(failed.error), *failed.profile),
         }
     }
 
