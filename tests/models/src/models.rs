@@ -14,7 +14,7 @@ use crate::channel::{
 use crate::sync::{Mutex, statics};
 use crate::units::{CorrelationId, ProcessEpoch};
 
-fn launch(correlation: u32) -> Event<'static> {
+fn launch(correlation: u32) -> Event<'static, Stamp> {
     Event::Launch {
         correlation: CorrelationId(correlation),
         range: None,
