@@ -3,12 +3,12 @@
 //! ```sh
 //! cargo run --release --example graphs                         # writes graphs.cuprof/
 //! ```
-#![expect(clippy::print_stdout, reason = "an example talks to its reader")]
 
 mod common;
 
 use std::collections::BTreeMap;
 use std::error::Error;
+use std::io::Write;
 use std::process::ExitCode;
 
 use arrow_array::Array;
@@ -53,7 +53,7 @@ fn run() -> Result<(), Box<dyn Error>> {
         }
         gpu.synchronize()
     })?;
-    common::print_summary(&profile);
+    common::print_summary(&profile)?;
 
     // `graph_node_id` tells the nodes apart, also those that run the same kernel.
     let dataset = Dataset::open(profile.dataset().ok_or("no dataset was written")?)?;
@@ -73,9 +73,11 @@ fn run() -> Result<(), Box<dyn Error>> {
             entry.1 += duration.value(row);
         }
     }
-    println!("\nnode of the graph    launches   mean µs   kernel");
+    let mut stdout = std::io::stdout();
+    writeln!(stdout, "\nnode of the graph    launches   mean µs   kernel")?;
     for ((node, kernel), (launches, total)) in nodes {
-        println!("{node:<20} {launches:>8} {:>9.1}   {kernel}", total as f64 / launches as f64 / 1e3);
+        let mean = total as f64 / launches as f64 / 1e3;
+        writeln!(stdout, "{node:<20} {launches:>8} {mean:>9.1}   {kernel}")?;
     }
     Ok(())
 }

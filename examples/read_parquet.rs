@@ -6,12 +6,12 @@
 //! ```
 //!
 //! The files are plain Parquet. DuckDB, polars and pandas read them as well; this is for programs in Rust.
-#![expect(clippy::print_stdout, reason = "an example talks to its reader")]
 
 mod common;
 
 use std::collections::HashMap;
 use std::error::Error;
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -32,7 +32,7 @@ fn run() -> Result<(), Box<dyn Error>> {
         Some(folder) => folder.into(),
         None => {
             let recording = common::recordings().join("quickstart.cuprofrec");
-            println!("replaying {}", recording.display());
+            writeln!(std::io::stdout(), "replaying {}", recording.display())?;
             common::replay(&recording, &options.output)?;
             options.output
         }
@@ -58,17 +58,19 @@ fn run() -> Result<(), Box<dyn Error>> {
             }
         }
     }
-    print_totals("kernel", by_kernel);
-    print_totals("range (innermost)", by_range);
+    print_totals("kernel", by_kernel)?;
+    print_totals("range (innermost)", by_range)?;
     Ok(())
 }
 
-fn print_totals(what: &str, totals: HashMap<String, Total>) {
+fn print_totals(what: &str, totals: HashMap<String, Total>) -> std::io::Result<()> {
     let mut totals: Vec<_> = totals.into_iter().collect();
     totals.sort_by(|(name, a), (other, b)| b.1.cmp(&a.1).then(name.cmp(other)));
-    println!("\nlaunches   total ms    mean µs   {what}");
+    let mut stdout = std::io::stdout();
+    writeln!(stdout, "\nlaunches   total ms    mean µs   {what}")?;
     for (name, (launches, nanoseconds)) in totals {
         let (total, mean) = (nanoseconds as f64 / 1e6, nanoseconds as f64 / 1e3 / launches as f64);
-        println!("{launches:>8} {total:>10.3} {mean:>10.2}   {name}");
+        writeln!(stdout, "{launches:>8} {total:>10.3} {mean:>10.2}   {name}")?;
     }
+    Ok(())
 }

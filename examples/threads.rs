@@ -6,7 +6,6 @@
 //! ```sh
 //! cargo run --release --example threads                        # writes threads.cuprof/
 //! ```
-#![expect(clippy::print_stdout, reason = "an example talks to its reader")]
 
 mod common;
 
@@ -51,7 +50,7 @@ fn run() -> Result<(), Box<dyn Error>> {
         // 4. Outside of everything: the rows say `no_range`.
         on_workers(|_| launch(gpu, 1))
     })?;
-    common::print_summary(&profile);
+    common::print_summary(&profile)?;
     Ok(())
 }
 

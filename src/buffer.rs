@@ -8,23 +8,22 @@
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use crossbeam_queue::ArrayQueue;
+use crate::sync::{ArrayQueue, AtomicUsize, Ordering, sized};
 
 /// Bytes of one block. Large enough that a request, which happens inside a launch, is rare (about every 1 000
 /// kernels), small enough that a partly filled one per thread costs little.
-pub const BLOCK_BYTES: usize = 256 << 10;
+pub const BLOCK_BYTES: usize = sized(256 << 10, 64);
 
 /// Blocks that exist before the first launch.
 pub const INITIAL_BLOCKS: usize = 64;
 
 /// Blocks that may exist: the memory bound of the pool is `MAX_BLOCKS * BLOCK_BYTES`, 256 MiB.
-pub const MAX_BLOCKS: usize = 1024;
+pub const MAX_BLOCKS: usize = sized(1024, 3);
 
 /// The worker adds blocks when fewer than this many are free.
-const LOW_WATER: usize = 32;
+const LOW_WATER: usize = sized(32, 1);
 
 /// Alignment of a block: a page, more than the 8 bytes that CUPTI asks for.
 const ALIGN: usize = 4096;
@@ -105,7 +104,8 @@ impl Pool {
         POOL.get_or_init(Self::new)
     }
 
-    fn new() -> Self {
+    /// An empty pool.
+    pub fn new() -> Self {
         // Each queue has room for every block, so a push can only fail if a block exists twice.
         Self {
             free: ArrayQueue::new(MAX_BLOCKS),

@@ -112,7 +112,7 @@
 //!
 //! | floor | rooms | |
 //! |---|---|---|
-//! | 0 | `error`, `issues`, `losses`, `units` | typed errors; CUPTI's own faults; causes of loss; ids and nanoseconds |
+//! | 0 | `error`, `issues`, `losses`, `sync`, `units` | typed errors; CUPTI's own faults; causes of loss; what threads share; ids and nanoseconds |
 //! | 1 | `driver` | the few calls of libcuda, each optional |
 //! | 1 | `buffer`, `channel` | the pool that CUPTI fills; a bounded ring for each thread |
 //! | 1 | `record` | bytes to typed records, by the layout of the library that runs |
@@ -144,6 +144,7 @@ mod names;
 mod range;
 mod record;
 mod summary;
+mod sync;
 mod table;
 #[doc(hidden)]
 pub mod testing;

@@ -14,7 +14,7 @@ type Outcome = Result<(), Box<dyn Error>>;
 /// down, as everywhere. The same with `driver`, whose contexts the callbacks note.
 const FLOORS: [&[&str]; 8] = [
     // Words that everybody uses.
-    &["error", "issues", "losses", "units"],
+    &["error", "issues", "losses", "sync", "units"],
     // Each knows one thing and nothing of the others: memory, bytes, events, files.
     &["buffer", "capture", "channel", "driver", "record", "table"],
     // Ranges log to the channel; the others make or sum up the tables' rows.

@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "each example uses a part of it")]
 
 use std::error::Error;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -45,9 +46,14 @@ impl Options {
     }
 }
 
-/// Prints an error as a sentence, which returning it from `main` would not.
+/// Prints an error as a sentence, which returning it from `main` would not. A reader that has seen enough (`| head`) is
+/// no error.
 pub fn exit_code(result: Result<(), Box<dyn Error>>) -> ExitCode {
     let Err(error) = result else { return ExitCode::SUCCESS };
+    let cause = error.downcast_ref::<std::io::Error>();
+    if cause.is_some_and(|cause| cause.kind() == std::io::ErrorKind::BrokenPipe) {
+        return ExitCode::SUCCESS;
+    }
     #[expect(clippy::print_stderr, reason = "a program says why it fails")]
     {
         eprintln!("error: {error}");
@@ -66,7 +72,8 @@ pub fn live_or_replayed(
         Ok((profiler, gpu)) => {
             work(&gpu)?;
             let profile = profiler.finish()?;
-            println!("live on {}", machine(&profile).unwrap_or_else(|| gpu.describe()));
+            let machine = machine(&profile).unwrap_or_else(|| gpu.describe());
+            writeln!(std::io::stdout(), "live on {machine}")?;
             Ok(profile)
         }
         Err(reason) => {
@@ -74,7 +81,11 @@ pub fn live_or_replayed(
             let profile = replay(&file, &options.output)
                 .map_err(|error| format!("no GPU here ({reason}), and {}: {error}", file.display()))?;
             let machine = machine(&profile).unwrap_or_else(|| "another machine".to_owned());
-            println!("no GPU here ({reason}): replaying the recording {} made on {machine}", file.display());
+            let file = file.display();
+            writeln!(
+                std::io::stdout(),
+                "no GPU here ({reason}): replaying the recording {file} made on {machine}"
+            )?;
             Ok(profile)
         }
     }
@@ -123,16 +134,19 @@ fn machine(profile: &Profile) -> Option<String> {
 }
 
 /// Prints the summary, and how to go on from the files.
-pub fn print_summary(profile: &Profile) {
-    print!("{}", profile.summary());
+pub fn print_summary(profile: &Profile) -> std::io::Result<()> {
+    let mut stdout = std::io::stdout();
+    write!(stdout, "{}", profile.summary())?;
     if let Some(dataset) = profile.dataset() {
         let dataset = dataset.display();
-        println!("\nThe rows are in {dataset}. For example, with DuckDB:");
-        println!(
+        writeln!(stdout, "\nThe rows are in {dataset}. For example, with DuckDB:")?;
+        writeln!(
+            stdout,
             "  duckdb -c \"SELECT range_path, kernel, count(*) AS launches, sum(duration_ns) / 1e6 AS ms \
              FROM '{dataset}/launches-*.parquet' GROUP BY ALL ORDER BY ms DESC\""
-        );
+        )?;
     }
+    Ok(())
 }
 
 /// The texts of a column, which is dictionary-encoded where texts repeat; none for null.

@@ -4,43 +4,45 @@
 //! lock belongs to the draining side.
 
 use std::cell::{Cell, OnceCell};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use std::thread::Thread;
-
-use crossbeam_queue::SegQueue;
+use std::sync::{Arc, PoisonError};
 
 use super::clock::{Stamp, Timeline};
 use super::event::Event;
 use super::ring::{self, Pushed, Ring};
 use super::session::Session;
 use super::wire::WORD_BYTES;
+use crate::sync::{
+    AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, RwLock, SegQueue, Thread, sized, statics,
+    thread_locals,
+};
 use crate::units::ThreadId;
 
 /// The memory of one thread's ring: about 6500 launches, which is half full after some milliseconds of the
 /// fastest launching there is.
-pub(crate) const DEFAULT_RING_BYTES: usize = 256 << 10;
+pub(crate) const DEFAULT_RING_BYTES: usize = sized(256 << 10, 512);
 
 /// How many threads may log at the same time; events of further threads are dropped and counted.
 pub(crate) const MAX_THREADS: usize = 1024;
 
-/// Rings that exist, in use or waiting for a thread.
-static RINGS: AtomicUsize = AtomicUsize::new(0);
+statics! {
+    /// Rings that exist, in use or waiting for a thread.
+    static RINGS: AtomicUsize = AtomicUsize::new(0);
 
-/// Rings that threads have taken and the worker does not know yet.
-static NEW: SegQueue<Source> = SegQueue::new();
+    /// Rings that threads have taken and the worker does not know yet.
+    static NEW: SegQueue<Source> = SegQueue::new();
 
-/// Drained rings of threads that have exited.
-static FREE: SegQueue<Arc<Ring>> = SegQueue::new();
+    /// Drained rings of threads that have exited.
+    static FREE: SegQueue<Arc<Ring>> = SegQueue::new();
 
-/// Whom to wake when a ring becomes half full.
-static WORKER: RwLock<Option<Thread>> = RwLock::new(None);
+    /// Whom to wake when a ring becomes half full.
+    static WORKER: RwLock<Option<Thread>> = RwLock::new(None);
 
-static DRAINER: Mutex<Drainer> =
-    Mutex::new(Drainer { sources: Vec::new(), ends: Vec::new(), timeline: Timeline::new(), run: Vec::new() });
+    static DRAINER: Mutex<Drainer> =
+        Mutex::new(Drainer { sources: Vec::new(), ends: Vec::new(), timeline: Timeline::new(), run: Vec::new() });
 
-static DROPPED_LAUNCHES: AtomicU64 = AtomicU64::new(0);
-static DROPPED_RANGE_EVENTS: AtomicU64 = AtomicU64::new(0);
+    static DROPPED_LAUNCHES: AtomicU64 = AtomicU64::new(0);
+    static DROPPED_RANGE_EVENTS: AtomicU64 = AtomicU64::new(0);
+}
 
 /// Which thread events come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,7 +74,7 @@ pub(crate) struct Dropped {
 /// Counts one event as lost.
 #[cold]
 pub(crate) fn count_dropped(event_is_launch: bool) {
-    let counter = if event_is_launch { &DROPPED_LAUNCHES } else { &DROPPED_RANGE_EVENTS };
+    let counter: &AtomicU64 = if event_is_launch { &DROPPED_LAUNCHES } else { &DROPPED_RANGE_EVENTS };
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
@@ -163,8 +165,8 @@ impl Drainer {
     }
 }
 
-thread_local! {
-    static LOCAL: Local = const { Local { busy: Cell::new(false), ring: OnceCell::new() } };
+thread_locals! {
+    static LOCAL: Local = Local { busy: Cell::new(false), ring: OnceCell::new() };
 }
 
 /// This thread's end of its ring.

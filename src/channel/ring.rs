@@ -3,16 +3,13 @@
 //! The words are atomics used with relaxed ordering, which cost what plain memory costs, so the ring needs no
 //! unsafe code: a second producer by mistake could scramble records (decoding copes), never memory.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-
-use crossbeam_queue::ArrayQueue;
-
 use super::clock::Timeline;
 use super::event::Event;
 use super::wire::{self, Header, Sink, Time, WORD_BYTES};
+use crate::sync::{ArrayQueue, AtomicBool, AtomicU64, AtomicUsize, Ordering, sized, statics};
 
 /// The longest record inside a ring; a longer one (a name or an argument above 4 KiB) is spilled.
-const MAX_INLINE_WORDS: usize = 4096 / WORD_BYTES + 64;
+const MAX_INLINE_WORDS: usize = sized(4096 / WORD_BYTES + 64, 12);
 
 /// The longest record at all; an event with a longer name is dropped and counted.
 pub(crate) const MAX_EVENT_BYTES: usize = 16 << 20;
@@ -23,8 +20,10 @@ const MAX_SPILLED: usize = 32;
 /// The memory that spilled records of all threads may hold together.
 pub(crate) const MAX_SPILLED_BYTES: usize = 64 << 20;
 
-/// The memory that spilled records hold now.
-static SPILLED_BYTES: AtomicUsize = AtomicUsize::new(0);
+statics! {
+    /// The memory that spilled records hold now.
+    static SPILLED_BYTES: AtomicUsize = AtomicUsize::new(0);
+}
 
 pub(super) fn spilled_bytes() -> usize {
     SPILLED_BYTES.load(Ordering::Relaxed)

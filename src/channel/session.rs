@@ -1,13 +1,16 @@
 //! The gate in front of every producer: is there a session, and which one.
 
 use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The running session's number; 0 while none runs.
-static RUNNING: AtomicU32 = AtomicU32::new(0);
+use crate::sync::{AtomicU32, Ordering, statics};
 
-/// The number of the session that began last, running or not.
-static LATEST: AtomicU32 = AtomicU32::new(0);
+statics! {
+    /// The running session's number; 0 while none runs.
+    static RUNNING: AtomicU32 = AtomicU32::new(0);
+
+    /// The number of the session that began last, running or not.
+    static LATEST: AtomicU32 = AtomicU32::new(0);
+}
 
 /// One session's number. Threads mark with it what they keep, so that nothing of an earlier session is taken
 /// for the present one's.

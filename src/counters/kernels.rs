@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use cupti_sys::bindings::{CUpti_CallbackDomain, CUpti_CallbackIdResource};
 use rustc_hash::FxHashMap;
 
 use crate::channel::{self, Event, Named};
@@ -54,6 +55,14 @@ impl LaunchLog {
         let subscriber = libraries.cupti.subscribe()?;
         let listening = Listening { libraries: *libraries, subscriber };
         libraries.cupti.enable_launch_callbacks(&listening.subscriber);
+        // Names are remembered by their addresses, which modules may leave to others.
+        for end in [
+            CUpti_CallbackIdResource::CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING,
+            CUpti_CallbackIdResource::CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING,
+        ] {
+            let resource = CUpti_CallbackDomain::CUPTI_CB_DOMAIN_RESOURCE;
+            libraries.cupti.enable_callback(&listening.subscriber, resource, end.0)?;
+        }
         channel::begin_session(collector.thread().clone());
         Ok(Self { listening, collector })
     }

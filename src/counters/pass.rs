@@ -63,23 +63,27 @@ impl<'a> Pass<'a> {
         // CUPTI is told a number instead of the name: names may repeat, and contain what separates nested ones.
         let number = self.opened.borrow().len();
         self.opened.borrow_mut().push(Opened { level, name: name.to_owned() });
-        let pushed = self.push(name, level, number);
-        let is_pushed = pushed.is_ok();
-        if let Err(error) = pushed {
+        let is_pushed = self.push(name, level, number).unwrap_or_else(|error| {
             self.failure.borrow_mut().get_or_insert(error);
-        }
+            false
+        });
         Open { pass: self, is_pushed }
     }
 
-    fn push(&self, name: &str, level: u16, number: usize) -> Result<()> {
+    /// Whether it was opened.
+    fn push(&self, name: &str, level: u16, number: usize) -> Result<bool> {
         if level > self.levels {
             let what = format!("the range {name:?} is {level} ranges deep, and {} are counted", self.levels);
             return Err(Error::new(ErrorKind::Config, what).with_hint(format!(
                 "call Session::nesting_levels({level}); each level takes all passes once more"
             )));
         }
+        if self.failure.borrow().is_some() {
+            return Ok(false); // nothing of this pass will be used
+        }
         self.hook.borrow_mut().before_range(name, level)?;
-        self.profiler.borrow().push(&number.to_string())
+        self.profiler.borrow().push(&number.to_string())?;
+        Ok(true)
     }
 
     /// What was opened, or what went wrong.

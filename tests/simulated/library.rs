@@ -102,6 +102,10 @@ functions! {
     await_delivery = b"sim_await_delivery"();
     /// Subscriptions, callbacks and kinds that are on.
     left_on = b"sim_left_on"() -> u32;
+    /// Switches off what a client failed to.
+    reset = b"sim_reset"();
+    /// Enabled range profilers and host objects.
+    profiler_left_on = b"sim_profiler_left_on"() -> u32;
     /// Buffers that it has.
     buffers_held = b"sim_buffers_held"() -> u32;
 }

@@ -12,6 +12,7 @@
 
 mod cache;
 mod checks;
+mod counters;
 mod damage;
 mod doctor;
 mod fault_matrix;

@@ -208,8 +208,11 @@ fn read(pipe: Option<impl Read + Send + 'static>) -> mpsc::Receiver<String> {
 }
 
 /// The simulated libraries: the source of each in `libraries/`, and the names under which it is found.
-const LIBRARIES: [(&str, &[&str]); 2] =
-    [("cuda", &["libcuda.so.1"]), ("cupti", &["libcupti.so.13", "libcupti.so.12"])];
+const LIBRARIES: [(&str, &[&str]); 3] = [
+    ("cuda", &["libcuda.so.1"]),
+    ("cupti", &["libcupti.so.13", "libcupti.so.12"]),
+    ("nvperf", &["libnvperf_host.so", "libnvperf_target.so"]),
+];
 
 /// The releases of CUPTI that can be simulated.
 pub const VERSIONS: [&str; 8] = ["12.0", "12.4", "12.6", "12.9", "13.0.0", "13.0", "13.5", "13.99"];
@@ -301,9 +304,10 @@ fn build(folder: &Path, source: &str, names: &[&str]) {
     for name in names {
         place(&bytes, folder.join(name));
     }
-    for version in VERSIONS.iter().filter(|_| source.ends_with("cupti.rs")) {
+    let is_cupti = source.ends_with("cupti.rs");
+    for version in VERSIONS.iter().filter(|_| is_cupti || source.ends_with("nvperf.rs")) {
         fs::create_dir_all(folder.join(version)).unwrap();
-        let bytes = take_out(bytes.clone(), &missing_in(version));
+        let bytes = if is_cupti { take_out(bytes.clone(), &missing_in(version)) } else { bytes.clone() };
         names.iter().for_each(|name| place(&bytes, folder.join(version).join(name)));
     }
 }

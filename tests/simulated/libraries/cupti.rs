@@ -26,6 +26,7 @@
 mod entry;
 mod activity;
 mod layout;
+mod profiler;
 mod program;
 mod state;
 mod subscriber;

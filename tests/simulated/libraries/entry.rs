@@ -84,6 +84,11 @@ static SCRIPT: LazyLock<Vec<Rule>> = LazyLock::new(|| {
 static FAIL_IN: AtomicU32 = AtomicU32::new(0);
 static FAIL_CODE: AtomicU32 = AtomicU32::new(0);
 
+/// Whether a call was made to fail, so that the client is excused for what it could not end.
+pub fn is_excused() -> bool {
+    FAIL_CODE.load(Ordering::Relaxed) != 0 && FAIL_IN.load(Ordering::Relaxed) == 0
+}
+
 /// From here on, the call with this number fails; 0: none does.
 #[unsafe(no_mangle)]
 pub extern "C" fn sim_fail_in(calls: u32, code: Code) {

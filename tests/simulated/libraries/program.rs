@@ -97,6 +97,9 @@ pub unsafe extern "C" fn sim_work(work: *const Work) -> u32 {
         };
         let called = now();
         tell_of_call(0, work, correlation);
+        if work.kind == crate::layout::CONCURRENT_KERNEL {
+            crate::profiler::kernel_ran();
+        }
         let mut state = state();
         for number in 0..work.records {
             let (start, end) = match work.stamped {
