@@ -44,7 +44,7 @@ impl Plugin {
         flush.map_or(-1, |flush| flush())
     }
 
-    fn finish(&self) -> Result<i64, Box<dyn std::error::Error>> {
+    fn end(&self) -> Result<i64, Box<dyn std::error::Error>> {
         // SAFETY: the example declares it with this type.
         Ok(unsafe { self.0.get::<extern "C" fn() -> i64>(b"plugin_finish") }?())
     }
@@ -75,7 +75,7 @@ fn b54_a_plugin_profiles_its_host() -> Outcome {
             for _ in 0..3 {
                 plugin.start()?;
                 cupti.launch(10);
-                assert_eq!(plugin.finish()?, 10);
+                assert_eq!(plugin.end()?, 10);
             }
             assert_eq!((cupti.left_on(), cupti.buffers_held()), (0, 0));
             Ok(())
@@ -96,7 +96,7 @@ fn b54_a_plugin_that_is_closed_is_still_there_for_cupti() -> Outcome {
             let plugin = std::thread::spawn(move || {
                 plugin.start().unwrap();
                 cupti.launch(10);
-                assert_eq!(plugin.finish().unwrap(), 10);
+                assert_eq!(plugin.end().unwrap(), 10);
                 plugin
             });
             plugin.join().map_err(|_| "the thread panicked")?.0.close()?;
@@ -106,7 +106,7 @@ fn b54_a_plugin_that_is_closed_is_still_there_for_cupti() -> Outcome {
             let plugin = Plugin::open()?;
             plugin.start()?;
             cupti.launch(7);
-            assert_eq!(plugin.finish()?, 7);
+            assert_eq!(plugin.end()?, 7);
             Ok(())
         },
         7,
