@@ -152,9 +152,16 @@ mod trace;
 mod units;
 
 pub use channel::{Arg, ArgValue};
-pub use control::{Cache, CacheReport, CuptiCache, FillSize, L2Control, Probe, Residual};
+pub use control::{
+    Cache, CacheReport, ClockBackend, ClockGuard, ClockOwner, ClockReport, ClockRequest, ClockReset,
+    ClockStatus, Clocks, CuptiCache, DEFAULT_PAUSE_AT_MARGIN_C, DEFAULT_RESUME_AT_MARGIN_C,
+    DEFAULT_THERMAL_BUDGET, FillSize, GpuMonitor, L2Control, Probe, ResetOutcome, Residual, RunConditions,
+    Thermal, ThermalGuard, ThermalPause, ThermalReport, ThermalWait, Watch, forbid_clock_control,
+    reset_clocks,
+};
 pub use doctor::{Diagnosis, Finding, Severity, Topic, doctor};
 pub use driver::Stream;
+pub use driver::nvml::{GpuReading, MarginSource, ThermalMargin, ThrottleReasons};
 pub use error::{Error, ErrorKind, Result};
 pub use losses::Loss;
 pub use range::{Entered, ProcessRange, Range, RangeHandle, in_range, process_range};

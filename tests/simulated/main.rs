@@ -12,11 +12,13 @@
 
 mod cache;
 mod checks;
+mod clocks;
 mod counters;
 mod damage;
 mod doctor;
 #[path = "../gpu/frame.rs"]
 mod frame;
+mod heat;
 mod killed;
 mod library;
 mod lifecycle;
