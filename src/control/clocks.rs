@@ -243,14 +243,13 @@ impl ClockRequest {
             None => current()?.1.uuid,
         };
         let monitor = match GpuMonitor::open(&uuid, self.nvml_path.as_deref()) {
-            Ok(monitor) => Some(monitor),
+            Ok(monitor) => monitor,
             Err(error) if error.kind == ErrorKind::NoDevice => return Err(error),
             Err(error) => {
                 let report = self.report(uuid, GpuReading::default(), Some(&error));
                 return Ok(ClockGuard { report, monitor: None, pin: Arc::default() });
             }
         };
-        let Some(monitor) = monitor else { return Err(Error::new(ErrorKind::NoDevice, "no GPU")) };
         let uuid = monitor.uuid().to_owned();
         if self.asked == Clocks::Measure {
             let mut report = self.report(uuid, monitor.read(), None);
@@ -342,6 +341,20 @@ impl ClockRequest {
 /// // … GPU work …
 /// println!("{}", clocks.report());
 /// println!("{:?}", run.map(|run| run.end()));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Absence is a value here, too:
+///
+/// ```
+/// # fn main() -> cuprof::Result<()> {
+/// use cuprof::{ClockRequest, ClockStatus, Clocks};
+///
+/// let request = ClockRequest::new(Clocks::Base).gpu_uuid("GPU-0").nvml_path("/nowhere/libnvidia-ml.so.1");
+/// let clocks = request.start()?;
+/// assert_eq!(clocks.report().status, ClockStatus::Unsupported);
+/// assert!(clocks.report().message.is_some());
 /// # Ok(())
 /// # }
 /// ```

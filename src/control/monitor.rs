@@ -62,7 +62,6 @@ impl GpuMonitor {
     }
 
     /// Begins a run, whose conditions [`Watch::end`] gives.
-    #[must_use]
     pub fn watch(&self) -> Watch<'_> {
         Watch { monitor: self, before: self.read() }
     }

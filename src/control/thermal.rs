@@ -154,8 +154,11 @@ impl fmt::Display for ThermalReport {
 pub struct ThermalGuard {
     monitor: Option<GpuMonitor>,
     cooling: Cooling,
-    tell: Option<Box<dyn FnMut(&ThermalWait) + Send>>,
+    tell: Option<Tell>,
 }
+
+/// Is told of a pause.
+type Tell = Box<dyn FnMut(&ThermalWait) + Send>;
 
 impl fmt::Debug for ThermalGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

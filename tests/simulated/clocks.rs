@@ -12,6 +12,7 @@ use cuprof::{
 use tempfile::TempDir;
 
 use crate::Outcome;
+use crate::library::Simulated;
 use crate::process::{Process, fork_and_run, given, is_inside, libraries};
 
 const JOURNAL: &str = "SIM_NVML_JOURNAL";
@@ -547,6 +548,71 @@ fn a_release_that_fails_is_told_and_stays_known() -> Outcome {
         assert!(lock_text().starts_with("cuprof clocks 1\npid "), "{}", lock_text());
         assert_eq!(settings()?, [SET_BASE, RESET, RESET], "the watchdog tried, too");
         assert!(!is_inside() || matches!(reset_clocks(None)?[0].outcome, ResetOutcome::Failed(_)));
+        Ok(())
+    })
+}
+
+#[test]
+fn cupti_pins_where_it_is_asked_to_and_only_what_is_free() -> Outcome {
+    let (process, _folder) = process(cupti_pins_where_it_is_asked_to_and_only_what_is_free)?;
+    process.run(|| {
+        let cupti = Simulated::get();
+        for clocks in [Clocks::Base, Clocks::Boost] {
+            let guard = request(clocks)?.backend(ClockBackend::Cupti).start()?;
+            let report = guard.report();
+            assert_eq!((report.status, report.owner), (ClockStatus::Applied, ClockOwner::Us), "{report}");
+            assert_eq!((report.backend, report.watchdog_pid), (Some(ClockBackend::Cupti), None));
+            guard.release()?;
+        }
+        let calls = [c"cuptiClockControlLock", c"cuptiClockControlUnlock"].map(|name| cupti.calls(name));
+        assert_eq!(calls, [2, 2]);
+        let guard = request(Clocks::Mhz(1000))?.backend(ClockBackend::Cupti).start()?;
+        assert_eq!(guard.report().status, ClockStatus::Unsupported);
+        drop(guard);
+        assert_eq!(cupti.calls(c"cuptiClockControlLock"), 2);
+        assert!(settings()?.is_empty(), "NVML was not asked");
+        Ok(())
+    })
+}
+
+#[test]
+fn what_somebody_else_locked_cupti_is_not_asked_to_unlock() -> Outcome {
+    let (process, _folder) = process(what_somebody_else_locked_cupti_is_not_asked_to_unlock)?;
+    process.with("SIM_CLOCKS_LOCKED", "1").run(|| {
+        let guard = request(Clocks::Base)?.backend(ClockBackend::Cupti).start()?;
+        assert_eq!(guard.report().status, ClockStatus::Busy, "{}", guard.report());
+        drop(guard);
+        let cupti = Simulated::get();
+        let calls = [c"cuptiClockControlLock", c"cuptiClockControlUnlock"].map(|name| cupti.calls(name));
+        assert_eq!(calls, [0, 0]);
+        Ok(())
+    })
+}
+
+#[test]
+fn a_cupti_without_clock_control_says_from_which_version_on_there_is() -> Outcome {
+    let (process, _folder) = process(a_cupti_without_clock_control_says_from_which_version_on_there_is)?;
+    process.without(&["cuptiClockControlGetStatus", "cuptiClockControlLock", "cuptiClockControlUnlock"]).run(
+        || {
+            let guard = request(Clocks::Base)?.backend(ClockBackend::Cupti).start()?;
+            assert_eq!(guard.report().status, ClockStatus::Unsupported);
+            let message = guard.report().message.clone().unwrap_or_default();
+            assert!(message.contains("13.4"), "{message}");
+            Ok(())
+        },
+    )
+}
+
+#[test]
+fn a_boost_that_cupti_does_not_allow_is_denied_with_the_remedy() -> Outcome {
+    let (process, _folder) = process(a_boost_that_cupti_does_not_allow_is_denied_with_the_remedy)?;
+    process.failing("cuptiClockControlLock:2:35").run(|| {
+        let guard = request(Clocks::Boost)?.backend(ClockBackend::Cupti).start()?;
+        assert_eq!(guard.report().status, ClockStatus::Denied);
+        assert!(guard.report().message.as_deref().is_some_and(|message| message.contains("administrator")));
+        drop(guard);
+        assert_eq!(Simulated::get().calls(c"cuptiClockControlUnlock"), 0);
+        assert_eq!(lock_text(), "");
         Ok(())
     })
 }
