@@ -23,6 +23,10 @@ pub enum ErrorKind {
     AlreadyRunning,
     /// The driver or CUPTI refused for want of permission.
     PermissionDenied,
+    /// The GPU, the driver or the library cannot do what was asked.
+    Unsupported,
+    /// NVML, the library of clocks and temperatures, is not installed.
+    NvmlNotFound,
     /// A CUPTI or driver call failed in a way that has no kind of its own.
     Call,
     /// A call did not come back within its limit.
@@ -51,6 +55,8 @@ impl ErrorKind {
             Self::Busy => "another profiler is active",
             Self::AlreadyRunning => "a session already runs",
             Self::PermissionDenied => "permission denied",
+            Self::Unsupported => "not supported",
+            Self::NvmlNotFound => "NVML not found",
             Self::Call => "call failed",
             Self::Timeout => "timed out",
             Self::NotSupported => "not supported",
@@ -113,6 +119,12 @@ impl Error {
     pub fn with_call(mut self, call: &'static str, code: i32) -> Self {
         self.call = Some(call);
         self.code = Some(code);
+        self
+    }
+
+    /// Adds what it is about.
+    pub(crate) fn about(mut self, what: &str) -> Self {
+        self.what = format!("{}: {what}", self.what);
         self
     }
 

@@ -47,6 +47,12 @@
 //! | `tracing` | `cuprof::tracing::Layer`: spans are ranges | |
 //! | `bindgen` | regenerates the bindings and compares them; for work on this crate | libclang, CUDA's headers |
 //!
+//! # The same conditions each time
+//!
+//! [`L2Control`] empties the L2 cache before a measured kernel, [`ClockGuard`] measures or pins the clocks, and
+//! [`ThermalGuard`] has runs wait while the GPU is hot. Each changes as little as it can, reports what it did, and undoes
+//! it. [`GpuMonitor`] reads clocks, temperature and throttling of a run.
+//!
 //! # Failure modes
 //!
 //! Absence is a value: [`Builder::start`] fails with an [`Error`] that has a [kind](ErrorKind) to match and says what
@@ -70,6 +76,8 @@
 //! | a kernel never ends, or CUPTI hangs | [`Profiler::finish`] gives up: each of its three steps (GPU and CUPTI, facts of the devices, last rows) may take [`Builder::finish_timeout`]; what was recorded is in the error, unless the last step hangs |
 //! | the profiler is dropped, also by a panic | as [`Profiler::finish`], without a profile |
 //! | the process is killed | each table keeps all parts but its last, see [`Builder::max_part_age`]; [`recover()`] tidies the folder and tells what is lost |
+//! | clocks cannot be pinned, or there is no NVML | the guard's report says why; the measurement goes on |
+//! | a process that has pinned clocks is killed | its watchdog releases them; what is left after that, [`reset_clocks`] does |
 //! | the process forks | the child's calls fail or do nothing; the parent's session goes on |
 //! | a callback panics | it is caught before it reaches C, and counted |
 //!
@@ -113,7 +121,7 @@
 //! | floor | rooms | |
 //! |---|---|---|
 //! | 0 | `error`, `issues`, `losses`, `sync`, `units` | typed errors; CUPTI's own faults; causes of loss; what threads share; ids and nanoseconds |
-//! | 1 | `driver` | the few calls of libcuda, each optional |
+//! | 1 | `driver` | the few calls of libcuda and NVML, each optional |
 //! | 1 | `buffer`, `channel` | the pool that CUPTI fills; a bounded ring for each thread |
 //! | 1 | `record` | bytes to typed records, by the layout of the library that runs |
 //! | 1 | `table`, `capture` | Arrow and Parquet; recordings |
@@ -152,9 +160,16 @@ mod trace;
 mod units;
 
 pub use channel::{Arg, ArgValue};
-pub use control::{Cache, CacheReport, CuptiCache, FillSize, L2Control, Probe, Residual};
+pub use control::{
+    Cache, CacheReport, ClockBackend, ClockGuard, ClockOwner, ClockReport, ClockRequest, ClockReset,
+    ClockStatus, Clocks, CuptiCache, DEFAULT_PAUSE_AT_MARGIN_C, DEFAULT_RESUME_AT_MARGIN_C,
+    DEFAULT_THERMAL_BUDGET, FillSize, GpuMonitor, L2Control, Probe, ResetOutcome, Residual, RunConditions,
+    Thermal, ThermalGuard, ThermalPause, ThermalReport, ThermalWait, Watch, forbid_clock_control,
+    reset_clocks,
+};
 pub use doctor::{Diagnosis, Finding, Severity, Topic, doctor};
 pub use driver::Stream;
+pub use driver::nvml::{GpuReading, MarginSource, ThermalMargin, ThrottleReasons};
 pub use error::{Error, ErrorKind, Result};
 pub use losses::Loss;
 pub use range::{Entered, ProcessRange, Range, RangeHandle, in_range, process_range};

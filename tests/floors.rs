@@ -334,6 +334,46 @@ fn a_file_has_at_most_600_lines_without_its_tests() -> Outcome {
     Ok(())
 }
 
+/// What changes the clocks of a GPU. Only against the simulated libraries, and in the one example that cleans up.
+const PINS: [&str; 7] = [
+    "Clocks::Base",
+    "Clocks::Boost",
+    "Clocks::Mhz",
+    "ClockBackend",
+    "reset_clocks",
+    "lock-gpu-clocks",
+    "-lgc",
+];
+
+#[test]
+fn nothing_that_runs_on_a_real_gpu_pins_clocks() -> Outcome {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut folders: Vec<_> =
+        ["tests/gpu", "benches", "examples", "scripts", "workload"].map(|folder| root.join(folder)).into();
+    let mut wrong = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder)? {
+            let path = entry?.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if let Ok(text) = fs::read_to_string(&path)
+                && !path.ends_with("examples/clocks_reset.rs")
+            {
+                let found = PINS.iter().filter(|pin| text.contains(**pin));
+                wrong.extend(found.map(|pin| format!("{}: {pin}", path.display())));
+            }
+        }
+    }
+    assert_none(&wrong, "clocks are only pinned against the simulated NVML and CUPTI:");
+    // And whatever they call: their first step forbids it for the process, and the script for all of them.
+    let session = fs::read_to_string(root.join("tests/gpu/session.rs"))?;
+    assert_eq!(session.matches("cuprof::forbid_clock_control()").count(), 2);
+    assert!(
+        fs::read_to_string(root.join("scripts/gpu.sh"))?.contains("export CUPROF_FORBID_CLOCK_CONTROL=1")
+    );
+    Ok(())
+}
+
 #[test]
 fn the_rules_see_what_they_forbid() {
     let text = r##"

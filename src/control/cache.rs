@@ -22,6 +22,14 @@ const SWEEP_BLOCKS_PER_MULTIPROCESSOR: u32 = 4;
 const GRANULE_BYTES: u64 = 1 << 20;
 
 /// What the L2 cache holds when a measured kernel starts.
+///
+/// ```
+/// use cuprof::{Cache, FillSize};
+///
+/// assert_eq!(Cache::default(), Cache::Flush);
+/// assert_eq!(Cache::Flush.state(), "cold_clean");
+/// assert_eq!(Cache::Memset(FillSize::TimesL2(1)).state(), "cold_dirty");
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Cache {

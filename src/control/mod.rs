@@ -3,5 +3,21 @@
 //! The default is to change nothing that outlives the process.
 
 mod cache;
+mod clocks;
+mod lock_file;
+mod monitor;
+mod pin;
+mod signals;
+mod switch;
+mod thermal;
+mod watchdog;
 
 pub use cache::{Cache, CacheReport, CuptiCache, FillSize, L2Control, Probe, Residual};
+pub use clocks::{ClockBackend, ClockGuard, ClockOwner, ClockReport, ClockRequest, ClockStatus, Clocks};
+pub use monitor::{GpuMonitor, RunConditions, Watch};
+pub use pin::{ClockReset, ResetOutcome, reset_clocks};
+pub use switch::forbid_clock_control;
+pub use thermal::{
+    DEFAULT_PAUSE_AT_MARGIN_C, DEFAULT_RESUME_AT_MARGIN_C, DEFAULT_THERMAL_BUDGET, Thermal, ThermalGuard,
+    ThermalPause, ThermalReport, ThermalWait,
+};

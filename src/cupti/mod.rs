@@ -3,6 +3,7 @@
 
 mod callbacks;
 pub(crate) mod calls;
+mod clocks;
 mod contexts;
 pub(crate) mod host;
 mod libraries;
@@ -19,6 +20,7 @@ use cupti_sys::bindings as c;
 use cupti_sys::{LibraryVersion, Symbols};
 
 pub(crate) use callbacks::{begin_session, end_session, faults, panic_in, seen_nothing};
+pub(crate) use clocks::{ClockLock, ClockMode};
 pub(crate) use contexts::CONTEXTS;
 pub(crate) use libraries::{Libraries, PlanningLibrary};
 pub(crate) use slot::{Holder, Slot};

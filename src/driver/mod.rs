@@ -1,8 +1,10 @@
-//! The few calls of the CUDA driver that the crate makes itself, each optional.
+//! The few calls of the CUDA driver, and of NVML, that the crate makes itself, each optional.
 //!
 //! The library is opened at run time and never closed. Nothing here initialises CUDA: a profiler that is
 //! started in a program without GPU work must not create contexts or spend the driver's start-up time.
-#![expect(unsafe_code, reason = "calls into libcuda through function pointers")]
+#![expect(unsafe_code, reason = "calls into libcuda and NVML through function pointers")]
+
+pub(crate) mod nvml;
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::ptr::NonNull;

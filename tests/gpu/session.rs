@@ -24,12 +24,15 @@ pub fn turn() -> MutexGuard<'static, ()> {
 
 /// The GPU; without one, the test fails with the reason.
 pub fn gpu() -> Result<Gpu> {
+    // Nothing here may change the clocks of a GPU that others may use, too.
+    cuprof::forbid_clock_control();
     Ok(Gpu::open().map_err(|reason| format!("no GPU to test on: {reason}"))?)
 }
 
 /// Runs a test, by its full name, in a process of its own; `inner` is what it does there.
 pub fn in_a_process_of_its_own(test: &str, inner: impl FnOnce() -> Result<()>) -> Result<()> {
     const INSIDE: &str = "CUPROF_TEST_INSIDE";
+    cuprof::forbid_clock_control();
     if std::env::var_os(INSIDE).is_some_and(|inside| inside == test) {
         return inner();
     }

@@ -12,12 +12,14 @@
 
 mod cache;
 mod checks;
+mod clocks;
 mod counters;
 mod damage;
 mod doctor;
 mod fault_matrix;
 #[path = "../gpu/frame.rs"]
 mod frame;
+mod heat;
 mod killed;
 mod library;
 mod lifecycle;

@@ -208,9 +208,11 @@ fn read(pipe: Option<impl Read + Send + 'static>) -> mpsc::Receiver<String> {
 }
 
 /// The simulated libraries: the source of each in `libraries/`, and the names under which it is found.
-const LIBRARIES: [(&str, &[&str]); 3] = [
+const LIBRARIES: [(&str, &[&str]); 5] = [
     ("cuda", &["libcuda.so.1"]),
     ("cupti", &["libcupti.so.13", "libcupti.so.12"]),
+    ("nvml", &["libnvidia-ml.so.1"]),
+    ("nvidia_smi", &["nvidia-smi"]),
     ("nvperf", &["libnvperf_host.so", "libnvperf_target.so"]),
 ];
 
@@ -287,7 +289,11 @@ fn build(folder: &Path, source: &str, names: &[&str]) {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let options = [
         "--edition=2024",
-        "--crate-type=cdylib",
+        if names.iter().all(|name| name.contains(".so")) {
+            "--crate-type=cdylib"
+        } else {
+            "--crate-type=bin"
+        },
         "--crate-name=simulated",
         "-Copt-level=1",
         "-Cpanic=abort",

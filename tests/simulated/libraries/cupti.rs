@@ -25,6 +25,7 @@
 #[macro_use]
 mod entry;
 mod activity;
+mod clock_control;
 mod layout;
 mod profiler;
 mod program;
