@@ -38,6 +38,8 @@ struct Fault {
     builder: fn(Builder) -> Builder,
     program: Program,
     end: End,
+    /// How long the start and the end may take.
+    limit: Duration,
 }
 
 /// Ten launches in a range, and the end.
@@ -57,6 +59,7 @@ const PLAIN: Fault = Fault {
     builder: |builder| builder,
     program: ten_launches,
     end: End::Passed,
+    limit: Duration::from_secs(30),
 };
 
 macro_rules! faults {
@@ -89,8 +92,8 @@ const FAULTS: &[(&str, &[Fault])] = &[
             "an optional function is missing" { setup: |process| process.without(&["cuptiSetThreadIdType"]) };
             "every setting is refused" { setup: |process| process.failing("cuptiActivitySetAttribute:*:27,cuptiSetThreadIdType:*:27") };
             "records of copies are refused" { setup: |process| process.failing("cuptiActivityEnable:1:27") };
-            "subscribing never returns" { setup: |process| process.failing("cuptiSubscribe:*:hang") };
-            "switching kernel records on never returns" { setup: |process| process.failing("cuptiActivityEnable:10:hang") };
+            "subscribing never returns" { limit: SOON, setup: |process| process.failing("cuptiSubscribe:*:hang") };
+            "switching kernel records on never returns" { limit: SOON, setup: |process| process.failing("cuptiActivityEnable:10:hang") };
             "NVTX of other libraries would crash with this CUPTI" {
                 setup: |process| process.version("13.0.0"),
                 builder: |builder| builder.nvtx_libraries(true)
@@ -181,12 +184,12 @@ const FAULTS: &[(&str, &[Fault])] = &[
                 cupti.work(Work { unfinished: 1, ..Work::KERNEL.stamped(0, 0) });
                 end(profiler)
             } };
-            "waiting for the GPU never returns" { setup: |process| process.with("SIM_CUDA_HANG", "cuCtxSynchronize") };
+            "waiting for the GPU never returns" { limit: SOON, setup: |process| process.with("SIM_CUDA_HANG", "cuCtxSynchronize") };
             "waiting for the GPU fails" { setup: |process| process.with("SIM_CUDA_FAIL", "cuCtxSynchronize:719") };
-            "the flush never returns" { setup: |process| process.failing("cuptiActivityFlushAll:*:hang") };
+            "the flush never returns" { limit: SOON, setup: |process| process.failing("cuptiActivityFlushAll:*:hang") };
             "the flush fails" { setup: |process| process.failing("cuptiActivityFlushAll:*:999") };
-            "the walk over a buffer never returns" { setup: |process| process.failing("cuptiActivityGetNextRecord:*:hang") };
-            "switching off never returns" { setup: |process| process.failing("cuptiActivityDisable:*:hang") };
+            "the walk over a buffer never returns" { limit: SOON, setup: |process| process.failing("cuptiActivityGetNextRecord:*:hang") };
+            "switching off never returns" { limit: SOON, setup: |process| process.failing("cuptiActivityDisable:*:hang") };
             "the driver does not tell its devices" { setup: |process| process.with("SIM_CUDA_FAIL", "cuInit:999") };
             "the session is dropped" { program: |cupti, profiler| {
                 cupti.launch(10);
@@ -226,7 +229,10 @@ fn meet(fault: &Fault) -> Outcome {
     let tell = |key: &str, text: &str| println!("told {key} {}", text.replace('\n', " "));
     // libtest's own line does not end before.
     println!();
-    let builder = Profiler::builder().start_timeout(SOON).finish_timeout(SOON).flush_period(Duration::ZERO);
+    let builder = Profiler::builder()
+        .start_timeout(fault.limit)
+        .finish_timeout(fault.limit)
+        .flush_period(Duration::ZERO);
     let started = (fault.builder)(builder.output(given("OUTPUT"))).start();
     let profiler = match started {
         Ok(profiler) => profiler,
