@@ -58,7 +58,7 @@ impl Pin {
             (Clocks::Base, _) => gpu.lock_base(),
             (_, Some(mhz)) => gpu.lock_mhz(mhz),
             (_, None) => {
-                Err(Error::new(ErrorKind::Unsupported, "NVML does not tell the highest clock of this GPU"))
+                Err(Error::new(ErrorKind::NotSupported, "NVML does not tell the highest clock of this GPU"))
             }
         });
         if let Err(error) = locked {
@@ -82,7 +82,7 @@ impl Pin {
             Clocks::Boost => ClockMode::Boost,
             Clocks::Measure | Clocks::Mhz(_) => {
                 return Err(Error::new(
-                    ErrorKind::Unsupported,
+                    ErrorKind::NotSupported,
                     format!("CUPTI cannot lock clocks at {clocks}"),
                 )
                 .with_hint("it has `Clocks::Base` and `Clocks::Boost`; NVML has any clock"));
@@ -144,7 +144,7 @@ fn prepare(monitor: &GpuMonitor) -> Result<(LockFile, Option<Holder>)> {
     switch::check()?;
     let gpu = monitor.gpu();
     if gpu.sliced {
-        return Err(Error::new(ErrorKind::Unsupported, "the GPU is partitioned (MIG): others use it, too"));
+        return Err(Error::new(ErrorKind::NotSupported, "the GPU is partitioned (MIG): others use it, too"));
     }
     if let Some(processes) = gpu.compute_processes().filter(|processes| *processes > 1) {
         let what = format!("{processes} processes compute on this GPU: pinned clocks would be theirs, too");

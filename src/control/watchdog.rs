@@ -37,11 +37,11 @@ impl Watchdog {
     /// Starts it. Nothing may have been locked before.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] where there is no `nvidia-smi`; [`ErrorKind::Io`] where there is no shell.
+    /// [`ErrorKind::NotSupported`] where there is no `nvidia-smi`; [`ErrorKind::Io`] where there is no shell.
     pub fn start(uuid: &str, lock: &LockFile) -> Result<Self> {
         let nvidia_smi = find_in_path("nvidia-smi").ok_or_else(|| {
             Error::new(
-                ErrorKind::Unsupported,
+                ErrorKind::NotSupported,
                 "nvidia-smi is not in PATH: nobody could release the clocks after a crash",
             )
             .with_hint("in a container it needs the capability `utility`; `without_watchdog` does without")
