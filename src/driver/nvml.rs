@@ -330,9 +330,10 @@ impl Gpu {
         self.device.max_clock_info(Clock::SM).map_err(|error| failed("nvmlDeviceGetMaxClockInfo", error))
     }
 
-    /// How many processes compute on it, this one included if it has a context; none where NVML does not tell.
-    pub fn compute_processes(&self) -> Option<u32> {
-        self.device.running_compute_processes_count().ok()
+    /// The processes that compute on it, this one included if it has a context; none where NVML does not tell.
+    pub fn compute_pids(&self) -> Option<Vec<u32>> {
+        let processes = self.device.running_compute_processes().ok()?;
+        Some(processes.into_iter().map(|process| process.pid).collect())
     }
 
     /// Locks the clock of the multiprocessors at the rated one, which NVML knows by a symbol only.
