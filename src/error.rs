@@ -23,8 +23,6 @@ pub enum ErrorKind {
     AlreadyRunning,
     /// The driver or CUPTI refused for want of permission.
     PermissionDenied,
-    /// The GPU, the driver or the library cannot do what was asked.
-    Unsupported,
     /// NVML, the library of clocks and temperatures, is not installed.
     NvmlNotFound,
     /// A CUPTI or driver call failed in a way that has no kind of its own.
@@ -55,7 +53,6 @@ impl ErrorKind {
             Self::Busy => "another profiler is active",
             Self::AlreadyRunning => "a session already runs",
             Self::PermissionDenied => "permission denied",
-            Self::Unsupported => "not supported",
             Self::NvmlNotFound => "NVML not found",
             Self::Call => "call failed",
             Self::Timeout => "timed out",

@@ -163,9 +163,8 @@ pub use channel::{Arg, ArgValue};
 pub use control::{
     Cache, CacheReport, ClockBackend, ClockGuard, ClockOwner, ClockReport, ClockRequest, ClockReset,
     ClockStatus, Clocks, CuptiCache, DEFAULT_PAUSE_AT_MARGIN_C, DEFAULT_RESUME_AT_MARGIN_C,
-    DEFAULT_THERMAL_BUDGET, FillSize, GpuMonitor, L2Control, Probe, ResetOutcome, Residual, RunConditions,
-    Thermal, ThermalGuard, ThermalPause, ThermalReport, ThermalWait, Watch, forbid_clock_control,
-    reset_clocks,
+    DEFAULT_THERMAL_BUDGET, FillSize, GpuMonitor, L2Control, Probe, ResetOutcome, RunConditions, Thermal,
+    ThermalGuard, ThermalPause, ThermalReport, ThermalWait, Watch, forbid_clock_control, reset_clocks,
 };
 pub use doctor::{Diagnosis, Finding, Severity, Topic, doctor};
 pub use driver::Stream;

@@ -182,6 +182,7 @@ impl fmt::Display for CacheReport {
 #[derive(Debug)]
 pub struct L2Control {
     report: CacheReport,
+    ordinal: u32,
     reset_persisting: bool,
     work: Option<Work>,
 }
@@ -227,7 +228,7 @@ impl L2Control {
             applied: 0,
             persisting_resets: 0,
         };
-        let control = Self { report, reset_persisting: false, work };
+        let control = Self { report, ordinal: device.ordinal, reset_persisting: false, work };
         if let Some(work) = &control.work {
             work.run(cache, bytes, None)?;
         }
@@ -271,30 +272,31 @@ impl L2Control {
         Ok(())
     }
 
+    /// The device's number in this process.
+    pub(crate) fn ordinal(&self) -> u32 {
+        self.ordinal
+    }
+
     /// What was done so far.
     #[must_use]
     pub fn report(&self) -> &CacheReport {
         &self.report
     }
 
-    /// Measures what the flush leaves: `measure` counts, by whatever means, how often a read of the crate's own buffer
-    /// (a quarter of the L2 cache) hits the L2 cache.
+    /// Lends the kernel by which it can be measured what is left in the cache; `counters::l2_residual` does that.
     ///
-    /// `measure` calls [`Probe::prepare`] before each pass, and [`Probe::launch`] in the counted range; it returns
-    /// hits over look-ups of the L2 cache for that range, from 0 to 1.
+    /// `measure` calls [`Probe::prepare`] before each pass, and [`Probe::launch`] in what it measures.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] where there is nothing to verify; else of the driver's calls and of `measure`.
-    pub fn verify(&mut self, measure: impl FnOnce(&mut Probe<'_>) -> Result<f64>) -> Result<Residual> {
+    /// [`ErrorKind::Config`] where nothing is done to the cache; else of the driver's calls and of `measure`.
+    pub fn verify<T>(&mut self, measure: impl FnOnce(&mut Probe<'_>) -> Result<T>) -> Result<T> {
         let Some(work) = &mut self.work else {
             let what = format!("{} leaves nothing to verify", self.report.cache);
             return Err(Error::new(ErrorKind::Config, what));
         };
-        let probe_bytes = (self.report.l2_bytes / 4).next_multiple_of(GRANULE_BYTES);
-        work.make_probe(probe_bytes)?;
-        let mut probe = Probe { control: self, bytes: probe_bytes };
-        let residual_hit_ratio = measure(&mut probe)?;
-        Ok(Residual { residual_hit_ratio, probe_bytes })
+        let bytes = (self.report.l2_bytes / 4).next_multiple_of(GRANULE_BYTES);
+        work.make_probe(bytes)?;
+        measure(&mut Probe { control: self, bytes })
     }
 }
 
@@ -306,6 +308,12 @@ pub struct Probe<'a> {
 }
 
 impl Probe<'_> {
+    /// How much it reads: a quarter of the L2 cache.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// Brings the probe's buffer into the cache, and then the cache into its wished state.
     ///
     /// # Errors
@@ -322,16 +330,6 @@ impl Probe<'_> {
     pub fn launch(&mut self) -> Result<()> {
         self.control.work.as_ref().map_or(Ok(()), |work| work.probe(self.bytes))
     }
-}
-
-/// What a flush leaves of the program's data in the cache.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Residual {
-    /// Hits over look-ups of the L2 cache when data that was in it before is read after, from 0 to 1.
-    pub residual_hit_ratio: f64,
-    /// How much was read.
-    pub probe_bytes: u64,
 }
 
 impl Work {

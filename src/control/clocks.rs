@@ -98,7 +98,7 @@ impl ClockStatus {
     fn of(error: &Error) -> Self {
         match error.kind {
             ErrorKind::PermissionDenied => Self::Denied,
-            ErrorKind::Unsupported | ErrorKind::NvmlNotFound | ErrorKind::CuptiTooOld => Self::Unsupported,
+            ErrorKind::NotSupported | ErrorKind::NvmlNotFound | ErrorKind::CuptiTooOld => Self::Unsupported,
             ErrorKind::Busy => Self::Busy,
             _ => Self::Failed,
         }

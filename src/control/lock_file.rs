@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, OFlags, flock};
 
+use super::clocks::ClockBackend;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Names the folder of the files.
@@ -26,17 +27,20 @@ pub(super) struct Holder {
     pub pid: u32,
     /// The boot in which it was; locked clocks do not outlive it.
     pub boot: String,
+    /// What pinned them.
+    pub backend: String,
     /// What it had asked for.
     pub asked: String,
 }
 
 impl Holder {
-    pub fn this_process(asked: String) -> Self {
-        Self { pid: std::process::id(), boot: boot_id(), asked }
+    pub fn this_process(backend: ClockBackend, asked: String) -> Self {
+        Self { pid: std::process::id(), boot: boot_id(), backend: backend.to_string(), asked }
     }
 
     fn to_text(&self) -> String {
-        format!("{FIRST_LINE}\npid {}\nboot {}\nasked {}\n", self.pid, self.boot, self.asked)
+        let Self { pid, boot, backend, asked } = self;
+        format!("{FIRST_LINE}\npid {pid}\nboot {boot}\nbackend {backend}\nasked {asked}\n")
     }
 
     fn from_text(text: &str) -> Option<Self> {
@@ -45,13 +49,18 @@ impl Holder {
             return None;
         }
         let mut field = |name| lines.next()?.strip_prefix(name)?.strip_prefix(' ').map(str::to_owned);
-        let (pid, boot, asked) = (field("pid")?, field("boot")?, field("asked")?);
-        Some(Self { pid: pid.parse().ok()?, boot, asked })
+        let (pid, boot, backend, asked) = (field("pid")?, field("boot")?, field("backend")?, field("asked")?);
+        Some(Self { pid: pid.parse().ok()?, boot, backend, asked })
     }
 
     /// Whether what it locked can still be locked.
     pub fn is_of_this_boot(&self) -> bool {
         self.boot == boot_id()
+    }
+
+    /// Whether what it locked is still locked, and only it could have released that.
+    pub fn cannot_be_released(&self) -> bool {
+        self.is_of_this_boot() && self.backend == ClockBackend::Cupti.to_string()
     }
 }
 
@@ -191,12 +200,14 @@ mod tests {
 
     #[test]
     fn a_holder_is_read_as_it_was_written() {
-        let holder = Holder::this_process("base".to_owned());
+        let holder = Holder::this_process(ClockBackend::Nvml, "base".to_owned());
         assert_eq!(Holder::from_text(&holder.to_text()), Some(holder.clone()));
         assert!(holder.is_of_this_boot());
-        for foreign in
-            ["", "cuprof clocks 2\npid 1\nboot x\nasked base\n", "cuprof clocks 1\npid x\nboot b\nasked c"]
-        {
+        for foreign in [
+            "",
+            "cuprof clocks 2\npid 1\nboot x\nbackend NVML\nasked base\n",
+            "cuprof clocks 1\npid x\nboot b\nbackend NVML\nasked c",
+        ] {
             assert_eq!(Holder::from_text(foreign), None, "{foreign:?}");
         }
     }
@@ -208,7 +219,7 @@ mod tests {
         let Acquired::Ours(mut first, None) = LockFile::acquire_at(&path, true).expect("acquired") else {
             panic!("not ours")
         };
-        let holder = Holder::this_process("boost".to_owned());
+        let holder = Holder::this_process(ClockBackend::Cupti, "boost".to_owned());
         first.write(&holder).expect("written");
         let Acquired::Held(Some(seen)) = LockFile::acquire_at(&path, true).expect("tried") else {
             panic!("not held")

@@ -12,7 +12,7 @@ mod switch;
 mod thermal;
 mod watchdog;
 
-pub use cache::{Cache, CacheReport, CuptiCache, FillSize, L2Control, Probe, Residual};
+pub use cache::{Cache, CacheReport, CuptiCache, FillSize, L2Control, Probe};
 pub use clocks::{ClockBackend, ClockGuard, ClockOwner, ClockReport, ClockRequest, ClockStatus, Clocks};
 pub use monitor::{GpuMonitor, RunConditions, Watch};
 pub use pin::{ClockReset, ResetOutcome, reset_clocks};

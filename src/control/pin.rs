@@ -3,14 +3,14 @@
 use std::fmt;
 use std::path::Path;
 
-use super::clocks::{ClockOwner, Clocks};
+use super::clocks::{ClockBackend, ClockOwner, Clocks};
 use super::lock_file::{Acquired, Holder, LockFile};
 use super::monitor::GpuMonitor;
 use super::switch;
 use super::watchdog::Watchdog;
 use crate::cupti::{ClockLock, ClockMode, Cupti};
-use crate::driver::Context;
 use crate::driver::nvml::{Gpu, Nvml, ThrottleReasons};
+use crate::driver::{Context, Driver};
 use crate::error::{Error, ErrorKind, Result};
 
 /// What to do where the right to lock is missing.
@@ -53,17 +53,21 @@ impl Pin {
             Err(error) => return Err(error),
         };
         // Before the lock: whatever ends this process from here on is noticed.
-        let locked = lock.write(&Holder::this_process(asked)).and_then(|()| match (clocks, mhz) {
-            (Clocks::Measure, _) => Ok(()),
-            (Clocks::Base, _) => gpu.lock_base(),
-            (_, Some(mhz)) => gpu.lock_mhz(mhz),
-            (_, None) => {
-                Err(Error::new(ErrorKind::Unsupported, "NVML does not tell the highest clock of this GPU"))
-            }
-        });
+        let locked =
+            lock.write(&Holder::this_process(ClockBackend::Nvml, asked)).and_then(|()| match (clocks, mhz) {
+                (Clocks::Measure, _) => Ok(()),
+                (Clocks::Base, _) => gpu.lock_base(),
+                (_, Some(mhz)) => gpu.lock_mhz(mhz),
+                (_, None) => Err(Error::new(
+                    ErrorKind::NotSupported,
+                    "NVML does not tell the highest clock of this GPU",
+                )),
+            });
         if let Err(error) = locked {
             let _told = put_back(&mut lock, left);
-            let _ended = watchdog.map(Watchdog::dismiss);
+            if let Some(watchdog) = watchdog {
+                watchdog.dismiss();
+            }
             return Err(explain(error));
         }
         Ok(Self { process: std::process::id(), lock, by: By::Nvml { gpu, watchdog } })
@@ -82,7 +86,7 @@ impl Pin {
             Clocks::Boost => ClockMode::Boost,
             Clocks::Measure | Clocks::Mhz(_) => {
                 return Err(Error::new(
-                    ErrorKind::Unsupported,
+                    ErrorKind::NotSupported,
                     format!("CUPTI cannot lock clocks at {clocks}"),
                 )
                 .with_hint("it has `Clocks::Base` and `Clocks::Boost`; NVML has any clock"));
@@ -93,7 +97,7 @@ impl Pin {
         if cupti.clock_lock(context)? != ClockLock::Unlocked {
             return Err(somebody_elses());
         }
-        lock.write(&Holder::this_process(asked))?;
+        lock.write(&Holder::this_process(ClockBackend::Cupti, asked))?;
         if let Err(error) = cupti.lock_clocks(context, mode) {
             let _told = put_back(&mut lock, left);
             return Err(explain(error));
@@ -111,7 +115,7 @@ impl Pin {
     /// Releases the clocks.
     pub fn release(self) -> Result<()> {
         if self.process != std::process::id() {
-            // The parent's pipe must not be closed with a word, and nothing of the parent's may be waited for.
+            // Nothing of the parent's may be ended or waited for.
             std::mem::forget(self);
             return Ok(());
         }
@@ -121,7 +125,10 @@ impl Pin {
                 // Where this fails, the watchdog, whose pipe ends here, tries in its turn.
                 gpu.unlock()?;
                 lock.clear()?;
-                watchdog.map_or(Ok(()), Watchdog::dismiss)
+                if let Some(watchdog) = watchdog {
+                    watchdog.dismiss();
+                }
+                Ok(())
             }
             By::Cupti { cupti } => {
                 cupti.unlock_clocks()?;
@@ -144,10 +151,12 @@ fn prepare(monitor: &GpuMonitor) -> Result<(LockFile, Option<Holder>)> {
     switch::check()?;
     let gpu = monitor.gpu();
     if gpu.sliced {
-        return Err(Error::new(ErrorKind::Unsupported, "the GPU is partitioned (MIG): others use it, too"));
+        return Err(Error::new(ErrorKind::NotSupported, "the GPU is partitioned (MIG): others use it, too"));
     }
-    if let Some(processes) = gpu.compute_processes().filter(|processes| *processes > 1) {
-        let what = format!("{processes} processes compute on this GPU: pinned clocks would be theirs, too");
+    let others = other_processes(gpu);
+    if others > 0 {
+        let what =
+            format!("{others} other processes compute on this GPU: pinned clocks would be theirs, too");
         return Err(Error::new(ErrorKind::Busy, what));
     }
     match LockFile::acquire(monitor.uuid())? {
@@ -156,6 +165,7 @@ fn prepare(monitor: &GpuMonitor) -> Result<(LockFile, Option<Holder>)> {
                 holder.map_or("a process of cuprof".to_owned(), |holder| format!("process {}", holder.pid));
             Err(Error::new(ErrorKind::Busy, format!("{who} holds the clocks of this GPU")))
         }
+        Acquired::Ours(_, Some(left)) if left.cannot_be_released() => Err(cupti_left(left.pid)),
         // What a dead process of ours left is ours to change.
         Acquired::Ours(lock, Some(left)) if left.is_of_this_boot() => Ok((lock, Some(left))),
         Acquired::Ours(lock, _) => match gpu.throttle() {
@@ -163,6 +173,21 @@ fn prepare(monitor: &GpuMonitor) -> Result<(LockFile, Option<Holder>)> {
             _ => Ok((lock, None)),
         },
     }
+}
+
+/// How many processes compute on the GPU beside this one, as far as NVML tells. In a container it may know this process
+/// by another number, so one is this process if it has a context there.
+fn other_processes(gpu: &Gpu) -> usize {
+    let Some(pids) = gpu.compute_pids() else { return 0 };
+    let has_context =
+        || Driver::get().and_then(Driver::current).is_ok_and(|(_, device)| device.uuid == gpu.uuid);
+    let own = pids.contains(&std::process::id()) || (!pids.is_empty() && has_context());
+    pids.len() - usize::from(own)
+}
+
+fn cupti_left(pid: u32) -> Error {
+    Error::new(ErrorKind::Busy, format!("process {pid} had CUPTI lock the clocks, and died"))
+        .with_hint("no other process can release these: load the driver again (rmmod nvidia, modprobe nvidia), or reboot")
 }
 
 fn somebody_elses() -> Error {
@@ -243,6 +268,9 @@ fn reset(uuid: &str, acquired: Acquired, nvml_path: Option<&Path>) -> Result<Res
         return Ok(ResetOutcome::Outlived(left.pid));
     }
     switch::check()?;
+    if left.cannot_be_released() {
+        return Err(cupti_left(left.pid));
+    }
     Nvml::get(nvml_path)?.gpu(uuid)?.unlock().map_err(explain)?;
     lock.clear()?;
     Ok(ResetOutcome::Released(left.pid))

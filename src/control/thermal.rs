@@ -426,7 +426,7 @@ mod tests {
     impl<F: FnMut(Duration) -> Option<i32>> Heat for Simulated<F> {
         fn margin_c(&mut self) -> Result<i32> {
             self.polls += 1;
-            (self.margin)(self.now).ok_or_else(|| Error::new(ErrorKind::Unsupported, "no margin"))
+            (self.margin)(self.now).ok_or_else(|| Error::new(ErrorKind::NotSupported, "no margin"))
         }
 
         fn now(&mut self) -> Duration {

@@ -7,7 +7,6 @@
 //! does; then the lock file tells, and `reset` cleans up.
 
 use std::fs::File;
-use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -15,14 +14,10 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use super::lock_file::LockFile;
 use crate::error::{Error, ErrorKind, Result};
 
-/// What the process says when nothing is left to release.
-const RELEASED: &str = "released";
-
 /// Arguments: nvidia-smi, the UUID, the lock file. The lock file is also the standard output, so that the lock is held
 /// until the clocks are released.
 const SCRIPT: &str = r#"trap '' INT TERM HUP
-read -r word
-[ "$word" = released ] && exit 0
+read -r nothing
 "$1" --id="$2" --reset-gpu-clocks >/dev/null && : >"$3"
 "#;
 
@@ -30,18 +25,19 @@ read -r word
 #[derive(Debug)]
 pub(super) struct Watchdog {
     child: Child,
-    pipe: ChildStdin,
+    /// Nothing is ever written to it: in a program that does not ignore SIGPIPE that could end the program.
+    _pipe: ChildStdin,
 }
 
 impl Watchdog {
     /// Starts it. Nothing may have been locked before.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] where there is no `nvidia-smi`; [`ErrorKind::Io`] where there is no shell.
+    /// [`ErrorKind::NotSupported`] where there is no `nvidia-smi`; [`ErrorKind::Io`] where there is no shell.
     pub fn start(uuid: &str, lock: &LockFile) -> Result<Self> {
         let nvidia_smi = find_in_path("nvidia-smi").ok_or_else(|| {
             Error::new(
-                ErrorKind::Unsupported,
+                ErrorKind::NotSupported,
                 "nvidia-smi is not in PATH: nobody could release the clocks after a crash",
             )
             .with_hint("in a container it needs the capability `utility`; `without_watchdog` does without")
@@ -61,7 +57,7 @@ impl Watchdog {
             .spawn()
             .map_err(io)?;
         match child.stdin.take() {
-            Some(pipe) => Ok(Self { child, pipe }),
+            Some(pipe) => Ok(Self { child, _pipe: pipe }),
             None => Err(Error::new(ErrorKind::Io, "the watchdog has no pipe")),
         }
     }
@@ -71,13 +67,10 @@ impl Watchdog {
         self.child.id()
     }
 
-    /// The clocks are released: it has nothing to do any more. Waits for its end.
-    pub fn dismiss(mut self) -> Result<()> {
-        let told = writeln!(self.pipe, "{RELEASED}");
-        drop(self.pipe);
-        let ended = self.child.wait();
-        told.and(ended.map(drop))
-            .map_err(|error| Error::new(ErrorKind::Io, "the watchdog did not end").with_source(error))
+    /// The clocks are released: it has nothing to do any more. Ends it before its pipe ends, and waits for that.
+    pub fn dismiss(mut self) {
+        let _ended_before = self.child.kill();
+        let _reaped = self.child.wait();
     }
 }
 

@@ -8,6 +8,7 @@
 //! to install, and the plan which one was used: a newer CUPTI knows more metrics of the same chip.
 
 mod catalogue;
+mod controlled;
 mod counted;
 mod device;
 mod grammar;
@@ -20,6 +21,7 @@ mod session;
 
 pub use crate::cupti::host::{MetricKind, MetricScope};
 pub use catalogue::{Catalogue, Metric, chips};
+pub use controlled::{L2Residual, l2_residual};
 pub use counted::{Counted, CountedRange, NullReason, Replay, Row};
 pub use hook::{BetweenPasses, Leave};
 pub use pass::{Pass, PassOutcome};

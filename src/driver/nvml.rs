@@ -171,7 +171,7 @@ fn failed(call: &'static str, error: NvmlError) -> Error {
     let (kind, hint) = match &error {
         NvmlError::NoPermission => (ErrorKind::PermissionDenied, None),
         NvmlError::NotSupported | NvmlError::FailedToLoadSymbol(_) | NvmlError::FunctionNotFound => {
-            (ErrorKind::Unsupported, Some("this GPU or this driver does not have it"))
+            (ErrorKind::NotSupported, Some("this GPU or this driver does not have it"))
         }
         NvmlError::NotFound => (ErrorKind::NoDevice, None),
         NvmlError::LibloadingError(_) | NvmlError::LibraryNotFound => (
@@ -303,7 +303,7 @@ impl Gpu {
     /// The distance to the slow-down limit.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] where NVML tells neither the margin nor the threshold of this GPU.
+    /// [`ErrorKind::NotSupported`] where NVML tells neither the margin nor the threshold of this GPU.
     pub fn thermal_margin(&self) -> Result<ThermalMargin> {
         if let Some(margin_c) = self.nvml_margin_c() {
             return Ok(ThermalMargin { margin_c, source: MarginSource::Margin });
@@ -330,15 +330,16 @@ impl Gpu {
         self.device.max_clock_info(Clock::SM).map_err(|error| failed("nvmlDeviceGetMaxClockInfo", error))
     }
 
-    /// How many processes compute on it, this one included if it has a context; none where NVML does not tell.
-    pub fn compute_processes(&self) -> Option<u32> {
-        self.device.running_compute_processes_count().ok()
+    /// The processes that compute on it, this one included if it has a context; none where NVML does not tell.
+    pub fn compute_pids(&self) -> Option<Vec<u32>> {
+        let processes = self.device.running_compute_processes().ok()?;
+        Some(processes.into_iter().map(|process| process.pid).collect())
     }
 
     /// Locks the clock of the multiprocessors at the rated one, which NVML knows by a symbol only.
     ///
     /// # Errors
-    /// [`ErrorKind::PermissionDenied`] without administrator's rights; [`ErrorKind::Unsupported`].
+    /// [`ErrorKind::PermissionDenied`] without administrator's rights; [`ErrorKind::NotSupported`].
     pub fn lock_base(&mut self) -> Result<()> {
         let (lower_bound, upper_bound) = (ClockLimitId::Tdp, ClockLimitId::Tdp);
         self.lock(GpuLockedClocksSetting::Symbolic { lower_bound, upper_bound })

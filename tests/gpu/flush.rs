@@ -2,6 +2,7 @@
 //!
 //! Prints one line of JSON for each way and victim.
 
+use cuprof::counters::{Plan, Session, l2_residual};
 use cuprof::{Cache, FillSize, L2Control, Stream, Table};
 use cuprof_workload::cudarc::driver::CudaStream;
 use cuprof_workload::{Gpu, Victims};
@@ -183,5 +184,56 @@ fn a_stream_that_is_being_captured_is_left_alone() -> Outcome {
     assert!(error.to_string().contains("captured"), "{error}");
     control.apply()?;
     assert_eq!(control.report().applied, 1);
+    Ok(())
+}
+
+#[test]
+#[ignore = "needs a GPU whose counters may be read"]
+fn hardly_anything_is_left_in_the_cache_after_a_flush() -> Outcome {
+    let _turn = turn();
+    let gpu = gpu()?;
+    gpu.bind()?;
+    for cache in [Cache::Flush, Cache::Memset(FillSize::TimesL2(1)), Cache::Memset(FillSize::TimesL2(2))] {
+        let mut control = L2Control::new(cache)?;
+        let residual = l2_residual(&mut control)?;
+        println!(
+            r#"{{"test":"flush_residual","gpu":"{}","cache":"{cache}","hit_ratio":{},"dram_read_ratio":{},"probe_bytes":{}}}"#,
+            gpu.describe(),
+            residual.hit_ratio,
+            residual.dram_read_ratio.map_or("null".to_owned(), |ratio| ratio.to_string()),
+            residual.probe_bytes
+        );
+        if cache == Cache::Flush {
+            assert!(residual.hit_ratio <= 0.02, "{residual:?}");
+            assert!(residual.dram_read_ratio.is_none_or(|ratio| ratio >= 0.99), "{residual:?}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+#[ignore = "needs a GPU whose counters may be read"]
+fn a_counter_session_with_a_flush_counts_a_cold_cache() -> Outcome {
+    let _turn = turn();
+    let gpu = gpu()?;
+    let stream = gpu.stream()?;
+    let mut victims = Victims::new(&gpu, &stream, VICTIM_BYTES)?;
+    let mut hit_rate_pct = |cache: Cache| -> Result<f64, Box<dyn std::error::Error>> {
+        const HIT_RATE: &str = "lts__t_sector_hit_rate.pct";
+        let session = Session::new(Plan::for_device(0, [HIT_RATE])?).between_passes(L2Control::new(cache)?);
+        let counted = session.run(|pass| {
+            victims.read(&stream)?;
+            gpu.synchronize()?;
+            pass.range("victim", || victims.read(&stream).and_then(|()| gpu.synchronize()))
+        })?;
+        Ok(counted.value("victim", HIT_RATE).ok_or("no hit rate")?)
+    };
+    let (hot, cold) = (hit_rate_pct(Cache::Keep)?, hit_rate_pct(Cache::Flush)?);
+    println!(
+        r#"{{"test":"flush_counted","gpu":"{}","hot_hit_rate_pct":{hot},"cold_hit_rate_pct":{cold}}}"#,
+        gpu.describe()
+    );
+    assert!(hot > 80.0, "{hot} % of what was just read hits");
+    assert!(cold < 5.0, "{cold} % hits behind a flush");
     Ok(())
 }

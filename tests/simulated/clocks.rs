@@ -347,7 +347,7 @@ fn what_a_dead_process_left_can_be_pinned_anew_and_is_released_then() -> Outcome
     // NVML tells that clocks are set: by the dead process, which is known.
     process.with("SIM_NVML_THROTTLE", "0x2").run(|| {
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
-        let left = format!("cuprof clocks 1\npid 1\nboot {}\nasked base\n", boot.trim());
+        let left = format!("cuprof clocks 1\npid 1\nboot {}\nbackend NVML\nasked base\n", boot.trim());
         std::fs::write(lock_file(), left)?;
         let guard = request(Clocks::Base)?.start()?;
         assert_eq!(guard.report().status, ClockStatus::Applied, "{}", guard.report());
@@ -361,7 +361,7 @@ fn what_a_dead_process_left_can_be_pinned_anew_and_is_released_then() -> Outcome
 fn what_was_left_before_the_last_boot_is_forgotten_without_a_reset() -> Outcome {
     let (process, _folder) = process(what_was_left_before_the_last_boot_is_forgotten_without_a_reset)?;
     process.run(|| {
-        std::fs::write(lock_file(), "cuprof clocks 1\npid 17\nboot another\nasked base\n")?;
+        std::fs::write(lock_file(), "cuprof clocks 1\npid 17\nboot another\nbackend NVML\nasked base\n")?;
         let resets = reset_clocks(None)?;
         assert!(
             matches!(resets[..], [ref reset] if matches!(reset.outcome, ResetOutcome::Outlived(17))),
@@ -430,7 +430,9 @@ fn is_not_pinned(status: ClockStatus, part_of_message: &str) -> Outcome {
 #[test]
 fn a_gpu_that_others_compute_on_is_not_pinned() -> Outcome {
     let (process, _folder) = process(a_gpu_that_others_compute_on_is_not_pinned)?;
-    process.with("SIM_NVML_PROCESSES", "2").run(|| is_not_pinned(ClockStatus::Busy, "2 processes compute"))
+    process
+        .with("SIM_NVML_PROCESSES", "own,17,18")
+        .run(|| is_not_pinned(ClockStatus::Busy, "2 other processes compute on this GPU"))
 }
 
 #[test]
@@ -502,7 +504,10 @@ fn a_process_that_forbids_it_pins_and_resets_nothing() -> Outcome {
         forbid_clock_control();
         is_not_pinned(ClockStatus::Denied, "forbidden here by forbid_clock_control()")?;
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
-        std::fs::write(lock_file(), format!("cuprof clocks 1\npid 1\nboot {}\nasked base\n", boot.trim()))?;
+        std::fs::write(
+            lock_file(),
+            format!("cuprof clocks 1\npid 1\nboot {}\nbackend NVML\nasked base\n", boot.trim()),
+        )?;
         let resets = reset_clocks(None)?;
         assert!(
             matches!(resets[..], [ref reset] if matches!(reset.outcome, ResetOutcome::Failed(_))),
@@ -613,6 +618,52 @@ fn a_boost_that_cupti_does_not_allow_is_denied_with_the_remedy() -> Outcome {
         drop(guard);
         assert_eq!(Simulated::get().calls(c"cuptiClockControlUnlock"), 0);
         assert_eq!(lock_text(), "");
+        Ok(())
+    })
+}
+
+#[test]
+fn one_process_without_a_known_number_is_this_one_if_it_has_a_context() -> Outcome {
+    let (process, _folder) = process(one_process_without_a_known_number_is_this_one_if_it_has_a_context)?;
+    // In a container, NVML knows processes by the numbers of the host.
+    process.with("SIM_NVML_PROCESSES", "4711").run(|| {
+        let guard = request(Clocks::Base)?.start()?;
+        assert_eq!(guard.report().status, ClockStatus::Applied, "{}", guard.report());
+        drop(guard);
+        assert_eq!(settings()?, [SET_BASE, RESET]);
+        Ok(())
+    })
+}
+
+#[test]
+fn one_process_is_somebody_elses_if_this_one_has_no_context() -> Outcome {
+    let (process, _folder) = process(one_process_is_somebody_elses_if_this_one_has_no_context)?;
+    process
+        .with("SIM_NVML_PROCESSES", "4711")
+        .with("SIM_CUDA_NO_CONTEXT", "1")
+        .run(|| is_not_pinned(ClockStatus::Busy, "1 other processes compute"))
+}
+
+#[test]
+fn what_a_dead_process_had_cupti_lock_is_told_and_left() -> Outcome {
+    let (process, _folder) = process(what_a_dead_process_had_cupti_lock_is_told_and_left)?;
+    process.run(|| {
+        if role().is_some() {
+            let _guard = hold(request(Clocks::Base)?.backend(ClockBackend::Cupti))?;
+            return Err("it was to be killed".into());
+        }
+        let (mut child, _ends) = in_role("holder", &[])?;
+        let dead = child.id();
+        child.kill()?;
+        child.wait()?;
+        await_release()?;
+        is_not_pinned(ClockStatus::Busy, "had CUPTI lock the clocks, and died")?;
+        let resets = reset_clocks(None)?;
+        let [reset] = &resets[..] else { return Err(format!("{resets:?}").into()) };
+        let ResetOutcome::Failed(error) = &reset.outcome else { return Err(format!("{reset:?}").into()) };
+        assert!(error.to_string().contains("reboot"), "{error}");
+        assert!(settings()?.is_empty(), "NVML's reset was not tried on what is not NVML's");
+        assert!(lock_text().contains(&format!("pid {dead}")), "and it stays known");
         Ok(())
     })
 }

@@ -5,14 +5,14 @@
 //! | `SIM_NVML_JOURNAL` | a file to which every call is appended: its name, the GPU's number, what is set |
 //! | `SIM_NVML_FAIL` | calls that fail, with their codes: `nvmlInit_v2:9,nvmlDeviceSetGpuLockedClocks:4` |
 //! | `SIM_NVML_MARGIN`, `_TEMPERATURE`, `_THROTTLE`, `_POWER_THROTTLED` | what it tells, call by call: `5,10,20`; the last one stays |
-//! | `SIM_NVML_PROCESSES` | how many processes compute on a GPU (1) |
+//! | `SIM_NVML_PROCESSES` | the processes that compute on a GPU (`own`): `own,17` |
 //! | `SIM_NVML_MIG` | set: the first GPU is partitioned |
 //!
 //! Without `SIM_NVML_MARGIN` it has no `nvmlDeviceGetMarginTemperature`, as drivers before 565 have not. Clocks follow
 //! what this process has locked.
 #![deny(warnings, unsafe_op_in_unsafe_fn)]
 
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint};
 use std::io::Write;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
@@ -46,6 +46,14 @@ fn enter(call: &str, told: &str) -> Result<(), c_int> {
         Some((_, code)) => Err(code.parse().unwrap_or(999)),
         None => Ok(()),
     }
+}
+
+#[repr(C)]
+pub struct ProcessInfo {
+    pid: c_uint,
+    used_bytes: u64,
+    gpu_instance: c_uint,
+    compute_instance: c_uint,
 }
 
 /// The next value of a script.
@@ -135,10 +143,21 @@ functions! {
         let time = if policy == 0 { next("SIM_NVML_POWER_THROTTLED", &POWER_THROTTLES, 0) } else { 0 };
         give!(out, [0, time])
     };
-    nvmlDeviceGetComputeRunningProcesses_v3(device, count: *mut c_uint, _infos: *mut c_void) device.to_string() => {
-        let processes = std::env::var("SIM_NVML_PROCESSES").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
-        unsafe { count.write(processes) };
-        if processes == 0 { 0 } else { INSUFFICIENT_SIZE }
+    nvmlDeviceGetComputeRunningProcesses_v3(device, count: *mut c_uint, infos: *mut ProcessInfo) device.to_string() => {
+        let script = std::env::var("SIM_NVML_PROCESSES").unwrap_or("own".to_owned());
+        let pids = script.split(',').filter(|pid| !pid.is_empty());
+        let pids: Vec<u32> = pids.map(|pid| pid.parse().unwrap_or(std::process::id())).collect();
+        let room = unsafe { count.read() } as usize;
+        unsafe { count.write(pids.len() as c_uint) };
+        if room < pids.len() {
+            INSUFFICIENT_SIZE
+        } else {
+            for (index, pid) in pids.into_iter().enumerate() {
+                let info = ProcessInfo { pid, used_bytes: 0, gpu_instance: 0, compute_instance: 0 };
+                unsafe { infos.add(index).write(info) };
+            }
+            0
+        }
     };
     nvmlDeviceSetGpuLockedClocks(device, from: c_uint, to: c_uint) format!("{device} {from:#x} {to:#x}") => {
         LOCKED.store(to, Ordering::SeqCst);
