@@ -3,6 +3,7 @@
 mod buffers;
 mod clocks;
 mod conflicts;
+mod counters;
 mod hangs;
 mod loading;
 mod names;
