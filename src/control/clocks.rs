@@ -158,6 +158,15 @@ pub struct ClockReport {
     pub message: Option<String>,
 }
 
+impl ClockReport {
+    /// The clocks in one word, as tables have it: `fixed_frequency` where they are pinned by this guard or somebody else,
+    /// `free` otherwise.
+    #[must_use]
+    pub fn clock_mode(&self) -> &'static str {
+        if self.owner == ClockOwner::Nobody { "free" } else { "fixed_frequency" }
+    }
+}
+
 impl fmt::Display for ClockReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "clocks of {}: {} ({})", self.gpu_uuid, self.asked, self.status.as_str())?;
@@ -380,7 +389,8 @@ impl ClockGuard {
         self.monitor.as_ref().map(GpuMonitor::read).unwrap_or_default()
     }
 
-    /// Begins a run or a pass, whose clocks and throttling [`Watch::end`] gives; none where there is no NVML.
+    /// Begins a run or a pass, whose clocks and throttling [`Watch::end`] gives; none where there is no NVML. The closure
+    /// of a counter session runs once for each pass: a watch inside of it is that pass's.
     #[must_use]
     pub fn watch(&self) -> Option<Watch<'_>> {
         self.monitor.as_ref().map(GpuMonitor::watch)
