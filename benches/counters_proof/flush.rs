@@ -75,7 +75,7 @@ fn one(
             r#"{{"section":"flush","cache":"{cache}","state":"{}","victim":"{range}","victim_bytes":{BYTES},{},"residual_hit_ratio":{},"touched_bytes":{},"host_us_each":{:.1}}}"#,
             cache.state(),
             values.join(","),
-            number(counted.residual.map(|residual| residual.residual_hit_ratio)),
+            number(counted.residual.map(|residual| residual.hit_ratio)),
             counted.cache.as_ref().map_or(0, |report| report.bytes),
             if applied > 0 { between / applied as f64 } else { 0.0 },
         );

@@ -47,7 +47,7 @@ pub fn run() -> Outcome {
         counted.value("read", READ),
         0.02,
     );
-    let residual = counted.residual.map(|residual| residual.residual_hit_ratio);
+    let residual = counted.residual.map(|residual| residual.hit_ratio);
     println!(
         r#"{{"section":"known","label":"hit ratio behind a flush","value":{}}}"#,
         crate::number(residual)

@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use super::controlled::L2Residual;
 use super::plan::{MissingMetric, Plan, PlannedMetric};
 use super::timings::Timings;
-use crate::control::{CacheReport, Residual};
+use crate::control::CacheReport;
 use crate::cupti::host::Host;
 use crate::cupti::params::{Image, Names};
 use crate::error::Result;
@@ -122,7 +123,7 @@ pub struct Counted {
     /// What the [cache control](super::Session::cache) did; none where nothing was to be done, or by CUPTI.
     pub cache: Option<CacheReport>,
     /// What it leaves in the cache, where that [was verified](super::Session::verify_cache).
-    pub residual: Option<Residual>,
+    pub residual: Option<L2Residual>,
     /// Whether each range that is one kernel has its kernel's name. Not so where graphs were launched, or kernels were
     /// launched from the device: then there are more kernels than launching calls.
     pub kernels_known: bool,

@@ -1,8 +1,7 @@
 //! What is done to the GPU between passes.
 
-use super::plan::Plan;
-use super::session::Session;
-use crate::control::{Cache, CacheReport, L2Control, Residual};
+use super::controlled::{L2Residual, l2_residual};
+use crate::control::{Cache, CacheReport, L2Control};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Puts the GPU into a known state before each pass and each range: cache, clocks, temperature, inputs.
@@ -52,7 +51,7 @@ impl BetweenPasses for Leave {}
 pub(super) struct Between {
     cache: Cache,
     control: Option<L2Control>,
-    residual: Option<Residual>,
+    residual: Option<L2Residual>,
     hook: Box<dyn BetweenPasses>,
 }
 
@@ -67,27 +66,14 @@ impl Between {
     }
 
     /// Measures what the control leaves in the cache, in a session of its own.
-    pub fn verify(&mut self, plan: &Plan) -> Result<()> {
-        /// Hits by look-ups, from counters of two passes.
-        const HIT_RATE: &str = "lts__t_sector_hit_rate.pct";
+    pub fn verify(&mut self) -> Result<()> {
         let Some(control) = &mut self.control else {
             let what = format!("the cache control {:?} leaves nothing to verify", self.cache);
             return Err(
                 Error::new(ErrorKind::Config, what).with_hint("choose one: Session::cache(Cache::Flush)")
             );
         };
-        let plan = plan.catalogue().plan([HIT_RATE])?.complete()?;
-        let residual = control.verify(|probe| {
-            let counted = Session::new(plan).run(|pass| {
-                probe.prepare()?;
-                pass.range("probe", || probe.launch())
-            })?;
-            let percent = counted.value("probe", HIT_RATE);
-            percent
-                .map(|percent| percent / 100.0)
-                .ok_or_else(|| Error::new(ErrorKind::Call, format!("{HIT_RATE} of the probe has no value")))
-        })?;
-        self.residual = Some(residual);
+        self.residual = Some(l2_residual(control)?);
         Ok(())
     }
 
@@ -109,7 +95,7 @@ impl Between {
         self.control.as_ref().map(L2Control::report)
     }
 
-    pub fn residual(&self) -> Option<Residual> {
+    pub fn residual(&self) -> Option<L2Residual> {
         self.residual
     }
 
@@ -133,7 +119,7 @@ impl Between {
             facts.push(("counters.cache_bytes".to_owned(), report.bytes.to_string()));
         }
         if let Some(residual) = &self.residual {
-            let ratio = residual.residual_hit_ratio.to_string();
+            let ratio = residual.hit_ratio.to_string();
             facts.push(("counters.cache_residual_hit_ratio".to_owned(), ratio));
         }
         facts

@@ -255,7 +255,7 @@ impl Session {
         let begun = Instant::now();
         let mut between = Between::new(self.cache, self.hook)?;
         if self.verifies_cache {
-            between.verify(&self.plan)?;
+            between.verify()?;
         }
         timings.cache = begun.elapsed();
         let slot = Slot::take(Holder::Counters)?;

@@ -452,7 +452,7 @@ fn a_read_behind_a_flush_comes_from_dram() -> Outcome {
     let report = cold.cache.as_ref().ok_or("no report of the flush")?;
     let residual = cold.residual.ok_or("the flush was not verified")?;
     println!("{{\"test\": \"flush\", \"report\": {:?}, \"residual\": {residual:?}}}", report.to_string());
-    assert!(residual.residual_hit_ratio < 0.2, "{residual:?}");
+    assert!(residual.hit_ratio < 0.2, "{residual:?}");
     assert!(report.applied > 0 && hot.cache.is_none());
     Ok(())
 }

@@ -489,7 +489,7 @@ fn the_cache_is_flushed_before_each_pass_and_each_outer_range() -> Outcome {
         assert_eq!(counted.residual, None);
         let verified = Session::new(plan(&[READ])?).cache(Cache::Flush).verify_cache().run(two_ranges)?;
         // The simulated rate of its first range is 7000 %.
-        assert_eq!(verified.residual.map(|residual| residual.residual_hit_ratio), Some(70.0));
+        assert_eq!(verified.residual.map(|residual| residual.hit_ratio), Some(70.0));
         let path = folder.path().join("counters.cuprof");
         verified.write(&path)?;
         let dataset = Dataset::open(&path)?;
