@@ -19,8 +19,8 @@ const FLOORS: [&[&str]; 8] = [
     &["buffer", "capture", "channel", "driver", "record", "table"],
     // Ranges log to the channel; the others make or sum up the tables' rows.
     &["attribute", "names", "range", "summary"],
-    // CUPTI, and what it calls back.
-    &["cupti"],
+    // CUPTI, and what it calls back; what reads the files, and calls nothing.
+    &["analysis", "cupti"],
     // All of it in one session; what is done to a GPU beside.
     &["control", "trace"],
     // Counters never run beside a trace, and give way to one.
