@@ -286,7 +286,9 @@ fn assert_none(wrong: &[String], rule: &str) {
 
 #[test]
 fn a_room_uses_only_rooms_below_it() -> Outcome {
-    let wrong: Vec<_> = sources("src")?.iter().flat_map(wrong_uses).collect();
+    let sources = sources("src")?;
+    // The command is a crate of its own: it sees the library as its users do.
+    let wrong: Vec<_> = sources.iter().filter(|source| source.room() != "bin").flat_map(wrong_uses).collect();
     assert_none(&wrong, "rooms use only lower floors (the table is in tests/floors.rs):");
     Ok(())
 }

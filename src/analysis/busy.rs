@@ -155,7 +155,8 @@ fn merged(sources: impl Iterator<Item = impl Iterator<Item = Span>>) -> impl Ite
         let next: Option<Span> = Iterator::next(source);
         next.map(|span| Reverse((span, at)))
     };
-    let mut heads: BinaryHeap<Reverse<(Span, usize)>> = sources.iter_mut().enumerate().filter_map(first).collect();
+    let mut heads: BinaryHeap<Reverse<(Span, usize)>> =
+        sources.iter_mut().enumerate().filter_map(first).collect();
     std::iter::from_fn(move || {
         let mut head = heads.peek_mut()?;
         let Reverse((span, at)) = *head;

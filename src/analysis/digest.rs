@@ -1,6 +1,7 @@
 //! A summary of datasets, from their files.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +13,7 @@ use super::busy::{Piece, Queue, Span, devices};
 use super::collection::{Collection, LostRows, Place, Progress};
 use super::columns::{Names, boolean, int64, uint32, value};
 use super::filter::Filter;
-use super::tree::{Instances, Own, tree};
+use super::tree::{Instances, Key, Own, tree};
 use crate::error::Result;
 use crate::summary::{Counts, WARNING};
 use crate::table::schema::Table;
@@ -282,12 +283,8 @@ impl<'a> Seen<'a> {
             piece.spans.push(Span { start_ns: start, end_ns: end });
             self.counts.kernel_ns = self.counts.kernel_ns.saturating_add(duration_ns);
             if let Some(sums) = self.kernels.get_mut(name as usize) {
-                let one = KernelSums {
-                    calls: 1,
-                    total_ns: duration_ns,
-                    min_ns: duration_ns,
-                    max_ns: duration_ns,
-                };
+                let one =
+                    KernelSums { calls: 1, total_ns: duration_ns, min_ns: duration_ns, max_ns: duration_ns };
                 sums.add(one);
             }
             self.extend_span(start, end);
@@ -358,7 +355,8 @@ struct SeenRanges {
     paths: Names,
     names: Names,
     kinds: Names,
-    by_path: Vec<Option<Instances>>,
+    /// By path; process-wide ones apart.
+    by_path: [Vec<Option<Instances>>; 2],
     ranges: u64,
     open_ranges: u64,
     /// The paths of process-wide ranges; only where they are filtered.
@@ -415,7 +413,8 @@ impl SeenRanges {
             Some(pattern) => self.paths.texts().iter().map(|path| pattern.matches_path(path)).collect(),
             None => Vec::new(),
         };
-        self.by_path.resize_with(self.paths.texts().len(), || None);
+        let known = self.paths.texts().len();
+        self.by_path.iter_mut().for_each(|by_path| by_path.resize_with(known, || None));
         for row in 0..batch.num_rows() {
             let path = paths[row];
             if let Some(ids) = range_ids
@@ -429,7 +428,8 @@ impl SeenRanges {
             }
             self.ranges += 1;
             self.open_ranges += u64::from(!closed.value(row));
-            let Some(instances) = self.by_path.get_mut(path as usize) else { continue };
+            let by_path = &mut self.by_path[usize::from(kinds[row] == process)];
+            let Some(instances) = by_path.get_mut(path as usize) else { continue };
             let instances = instances.get_or_insert_with(|| {
                 let text = |names: &Names, code: u32| names.texts().get(code as usize).cloned();
                 let name = text(&self.names, names[row]).unwrap_or_else(|| "".into());
@@ -501,10 +501,14 @@ impl Collection {
                 queues.entry(queue).or_default().extend(pieces);
             }
             if of_launches {
-                for (name, sums) in seen.names.texts().iter().zip(&seen.kernels).filter(|(_, sums)| sums.calls > 0) {
+                for (name, sums) in
+                    seen.names.texts().iter().zip(&seen.kernels).filter(|(_, sums)| sums.calls > 0)
+                {
                     kernels.entry(Arc::clone(name)).or_default().add(*sums);
                 }
-                for (path, sums) in seen.paths.texts().iter().zip(&seen.own).filter(|(_, own)| own.launches > 0) {
+                for (path, sums) in
+                    seen.paths.texts().iter().zip(&seen.own).filter(|(_, own)| own.launches > 0)
+                {
                     own.entry(Arc::clone(path)).or_default().merge(*sums);
                 }
                 for (set, sums) in seen.sets {
@@ -523,16 +527,18 @@ impl Collection {
         }
         counts.span_ns = span.map_or(0, |(start, end)| end.saturating_sub(start));
 
-        let mut instances: BTreeMap<Arc<str>, Instances> = BTreeMap::new();
+        let mut instances: BTreeMap<Key, Instances> = BTreeMap::new();
         let mut process: FxHashMap<(usize, i64), Arc<str>> = FxHashMap::default();
         for seen in ranges {
             counts.ranges += seen.ranges;
             counts.open_ranges += seen.open_ranges;
-            for (path, found) in seen.paths.texts().iter().zip(seen.by_path) {
-                let Some(found) = found else { continue };
-                match instances.get_mut(path) {
-                    Some(sum) => sum.merge(&found),
-                    None => drop(instances.insert(Arc::clone(path), found)),
+            for (is_process, by_path) in [false, true].into_iter().zip(seen.by_path) {
+                for (path, found) in seen.paths.texts().iter().zip(by_path) {
+                    let Some(found) = found else { continue };
+                    match instances.entry((is_process, Arc::clone(path))) {
+                        Entry::Occupied(mut sum) => sum.get_mut().merge(&found),
+                        Entry::Vacant(empty) => drop(empty.insert(found)),
+                    }
                 }
             }
             let path = |code: u32| seen.paths.texts().get(code as usize).cloned();
@@ -557,11 +563,11 @@ impl Collection {
     /// Process-wide ranges are around launches of all threads: what was launched in them is known by their sets.
     fn filter_process_ranges(
         &self,
-        instances: &mut BTreeMap<Arc<str>, Instances>,
+        instances: &mut BTreeMap<Key, Instances>,
         process: &FxHashMap<(usize, i64), Arc<str>>,
         sets: &FxHashMap<(usize, i64), Own>,
     ) -> Result<()> {
-        for instances in instances.values_mut().filter(|instances| instances.is_process()) {
+        for (_, instances) in instances.iter_mut().filter(|((process, _), _)| *process) {
             (instances.launches, instances.gpu_ns) = (0, 0);
         }
         // A path counts a launch once, however many of its instances were open.
@@ -575,7 +581,7 @@ impl Collection {
                     else {
                         continue;
                     };
-                    if let Some(instances) = instances.get_mut(path)
+                    if let Some(instances) = instances.get_mut(&(true, Arc::clone(path)))
                         && counted.insert((number, *set, Arc::clone(path)))
                     {
                         instances.launches = instances.launches.saturating_add(own.launches);
@@ -593,13 +599,16 @@ impl Collection {
         for member in &self.members {
             let path = member.path.display();
             if !member.is_complete {
-                let what = "was not closed, or is not here as a whole: rows are missing, nobody knows how many";
+                let what =
+                    "was not closed, or is not here as a whole: rows are missing, nobody knows how many";
                 warnings.push(format!("{path} {what}; `cuprof recover` tidies and tells"));
             }
             let facts = member.facts.iter().filter(|(key, _)| key.starts_with(WARNING));
-            warnings.extend(facts.map(|(_, told)| {
-                if several { format!("{path}: {told}") } else { told.clone() }
-            }));
+            warnings.extend(facts.map(
+                |(_, told)| {
+                    if several { format!("{path}: {told}") } else { told.clone() }
+                },
+            ));
         }
         warnings
     }

@@ -73,10 +73,6 @@ impl Instances {
         Self { name, kind, calls: 0, host_ns: 0, launches: 0, gpu_ns: 0, span_ns: 0 }
     }
 
-    pub fn is_process(&self) -> bool {
-        &*self.kind == "process"
-    }
-
     pub fn merge(&mut self, other: &Self) {
         // Threads meet rows in no certain order.
         if (&other.name, &other.kind) < (&self.name, &self.kind) {
@@ -90,34 +86,40 @@ impl Instances {
     }
 }
 
+/// Whether a range is process-wide, and its path: both kinds may have the same one, and are not the same.
+pub(super) type Key = (bool, Arc<str>);
+
 /// Puts ranges below the ranges around them. Times of nested ranges are summed up from the launches, so that they are
 /// right where rows of ranges are missing, or launches were filtered; those of process-wide ranges are the rows'.
 pub(super) fn tree(
-    mut instances: BTreeMap<Arc<str>, Instances>,
+    mut instances: BTreeMap<Key, Instances>,
     own: BTreeMap<Arc<str>, Own>,
     kernel_ns: i64,
     is_all: bool,
 ) -> Vec<RangeTime> {
     // Of a killed process, launches can be there without the rows of their ranges.
     for path in own.keys() {
-        if !instances.contains_key(path) {
-            instances.insert(Arc::clone(path), Instances::new(Arc::clone(path), "".into()));
-        }
+        let unknown = || Instances::new(Arc::clone(path), "".into());
+        instances.entry((false, Arc::clone(path))).or_insert_with(unknown);
     }
-    let nodes: Vec<(Arc<str>, Instances)> = instances.into_iter().collect();
-    let at = |path: &str| nodes.binary_search_by(|(known, _)| (**known).cmp(path)).ok();
+    let nodes: Vec<(Key, Instances)> = instances.into_iter().collect();
+    let at = |path: &str| {
+        nodes.binary_search_by(|((process, known), _)| (*process, &**known).cmp(&(false, path))).ok()
+    };
     // A name may hold a `/` itself, so that only the end of a path tells its parent.
-    let parent_of = |(path, range): &(Arc<str>, Instances)| {
+    let parent_of = |((process, path), range): &(Key, Instances)| {
         let parent = path.strip_suffix(&*range.name)?.strip_suffix('/')?;
-        at(parent)
+        if *process { None } else { at(parent) }
     };
     let parents: Vec<Option<usize>> = nodes.iter().map(parent_of).collect();
-    let owns: Vec<Own> =
-        nodes.iter().map(|(path, _)| own.get(path).copied().unwrap_or_default()).collect();
+    let owns: Vec<Own> = nodes
+        .iter()
+        .map(|((process, path), _)| own.get(path).filter(|_| !process).copied().unwrap_or_default())
+        .collect();
 
     // Parents have shorter paths than their children.
     let mut by_length: Vec<usize> = (0..nodes.len()).collect();
-    by_length.sort_by_key(|node| Reverse(nodes[*node].0.len()));
+    by_length.sort_by_key(|node| Reverse(nodes[*node].0.1.len()));
     let mut sums = owns.clone();
     for node in by_length {
         if let Some(parent) = parents[node] {
@@ -125,8 +127,8 @@ pub(super) fn tree(
             sums[parent].merge(sum);
         }
     }
-    for (sum, (_, range)) in sums.iter_mut().zip(&nodes) {
-        if range.is_process() {
+    for (sum, ((process, _), range)) in sums.iter_mut().zip(&nodes) {
+        if *process {
             *sum = Own { launches: range.launches, gpu_ns: range.gpu_ns };
         }
     }
@@ -142,8 +144,8 @@ pub(super) fn tree(
     // Process-wide ranges last, then by time. Reversed, to be taken from the end.
     let sort = |siblings: &mut Vec<usize>| {
         siblings.sort_by_key(|node| {
-            let (path, range) = &nodes[*node];
-            Reverse((range.is_process(), Reverse(sums[*node].gpu_ns), path))
+            let (process, path) = &nodes[*node].0;
+            Reverse((*process, Reverse(sums[*node].gpu_ns), path))
         });
     };
     sort(&mut roots);
@@ -157,7 +159,7 @@ pub(super) fn tree(
             continue;
         };
         let depth = open.len() - 1;
-        let (path, range) = &nodes[node];
+        let ((process, path), range) = &nodes[node];
         ordered.push(RangeTime {
             path: Arc::clone(path),
             name: if depth == 0 { Arc::clone(path) } else { Arc::clone(&range.name) },
@@ -168,7 +170,7 @@ pub(super) fn tree(
             launches: sums[node].launches,
             gpu_time_ns: sums[node].gpu_ns,
             own_launches: owns[node].launches,
-            own_gpu_time_ns: (!range.is_process()).then_some(owns[node].gpu_ns),
+            own_gpu_time_ns: (!process).then_some(owns[node].gpu_ns),
             share: share(sums[node].gpu_ns, kernel_ns),
             span_ns: is_all.then_some(range.span_ns),
         });

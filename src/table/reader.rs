@@ -39,7 +39,6 @@ pub(crate) struct Group {
     pub table: Table,
     part: usize,
     index: usize,
-    pub rows: usize,
 }
 
 #[derive(Debug)]
@@ -209,9 +208,8 @@ impl Dataset {
     pub(crate) fn groups(&self, table: Table) -> Vec<Group> {
         let mut groups = Vec::new();
         for (part, found) in self.parts(table).iter().enumerate() {
-            for (index, group) in found.metadata.metadata().row_groups().iter().enumerate() {
-                let rows = usize::try_from(group.num_rows()).unwrap_or(0);
-                groups.push(Group { table, part, index, rows });
+            for index in 0..found.metadata.metadata().num_row_groups() {
+                groups.push(Group { table, part, index });
             }
         }
         groups

@@ -135,7 +135,9 @@ fn sheet(digest: &Digest, section: Section, view: &View) -> Sheet {
             for device in &digest.devices {
                 let gpu = || [text(device.name.as_deref()), text(device.uuid.as_deref())];
                 let mut row = vec![Cell::Count(device.device.into()), Cell::Null, Cell::Null];
-                row.extend(gpu().into_iter().chain([text(device.dataset.as_deref())]).chain(busy(&device.busy)));
+                row.extend(
+                    gpu().into_iter().chain([text(device.dataset.as_deref())]).chain(busy(&device.busy)),
+                );
                 rows.push(row);
                 for stream in &device.streams {
                     let path = digest.datasets.get(stream.dataset).map(|dataset| dataset.path.as_str());
@@ -252,7 +254,8 @@ pub(super) fn markdown(digest: &Digest, view: &View) -> String {
 
 /// A table with those columns that have a title.
 fn table(sheet: &Sheet) -> String {
-    let shown: Vec<usize> = (0..sheet.titles.len()).filter(|column| !sheet.titles[*column].is_empty()).collect();
+    let shown: Vec<usize> =
+        (0..sheet.titles.len()).filter(|column| !sheet.titles[*column].is_empty()).collect();
     let is_text = |column: usize| {
         sheet.rows.iter().all(|row| matches!(row[column], Cell::Text(_) | Cell::Nested(..) | Cell::Null))
     };

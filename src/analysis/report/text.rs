@@ -197,7 +197,11 @@ fn devices(page: &mut Page, digest: &Digest, view: &View) {
         }
         let left_out = device.streams.len() - shown.len();
         if left_out > 0 {
-            grid.push([const { String::new() }; 7], 1, format!("({} more)", counted(left_out as u64, "stream")));
+            grid.push(
+                [const { String::new() }; 7],
+                1,
+                format!("({} more)", counted(left_out as u64, "stream")),
+            );
         }
     }
     page.grid(grid);

@@ -29,14 +29,20 @@ fn a_digest_of_the_files_is_the_summary_of_the_run() -> Outcome {
         assert_eq!(digest.losses.len(), summary.losses.len());
         assert_eq!(digest.kernels.len(), summary.kernels.len());
         for (found, known) in digest.kernels.iter().zip(&summary.kernels) {
-            assert_eq!((&found.name, found.calls, found.total_ns), (&known.name, known.calls, known.total_ns));
+            assert_eq!(
+                (&found.name, found.calls, found.total_ns),
+                (&known.name, known.calls, known.total_ns)
+            );
             assert_eq!((found.min_ns, found.max_ns), (known.min_ns, known.max_ns));
             assert_eq!((found.mean_ns, found.share), (known.mean_ns, known.share));
         }
         assert_eq!(digest.ranges.len(), summary.ranges.len());
         for (found, known) in digest.ranges.iter().zip(&summary.ranges) {
             assert_eq!((&found.path, &found.name, found.depth), (&known.path, &known.name, known.depth));
-            assert_eq!((&*found.kind, found.calls, found.launches), (known.kind, known.calls, known.launches));
+            assert_eq!(
+                (&*found.kind, found.calls, found.launches),
+                (known.kind, known.calls, known.launches)
+            );
             assert_eq!((found.gpu_time_ns, found.share), (known.gpu_time_ns, known.share));
             assert_eq!(found.span_ns, Some(known.span_ns));
         }
@@ -139,8 +145,7 @@ fn process_wide_ranges_are_filtered_by_their_sets() -> Outcome {
         process_range(9, "epoch").iter().for_each(|row| sink.range(row));
         set(5, 9).iter().for_each(|row| sink.range_set(row));
     })?;
-    let mut filter = Filter::default();
-    filter.kernel = Some(Pattern::glob("mul")?);
+    let filter = Filter { kernel: Some(Pattern::glob("mul")?), ..Filter::default() };
     let digest = digest(folder.path(), &filter)?;
     assert_eq!((digest.ranges[0].launches, digest.ranges[0].gpu_time_ns), (1, 100));
     assert_eq!(digest.counts.kernel_ns, 200);
@@ -171,7 +176,11 @@ fn kernels_are_sorted_as_asked_and_the_rest_is_one_line() -> Outcome {
     assert_eq!(names(Sort::Max, None), ["a", "c", "b", "d"]);
     assert_eq!(names(Sort::Name, None), ["a", "b", "c", "d"]);
     assert_eq!(names(Sort::Total, Some(1)), ["a", "(3 kernels more)"]);
-    assert_eq!(names(Sort::Total, Some(3)), ["a", "c", "b", "d"], "one more takes no more room than its line");
+    assert_eq!(
+        names(Sort::Total, Some(3)),
+        ["a", "c", "b", "d"],
+        "one more takes no more room than its line"
+    );
     Ok(())
 }
 

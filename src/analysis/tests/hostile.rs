@@ -73,7 +73,16 @@ fn what_cannot_be_read_is_named() -> Outcome {
 #[test]
 fn names_may_have_any_characters() -> Outcome {
     let folder = tempfile::tempdir()?;
-    let names = ["a|b", "say \"hi\", you", "two\nlines\ttab", "\u{1b}[31mred", "日本語 核", "", "a/b", "𝕜`*_<b>&amp;"];
+    let names = [
+        "a|b",
+        "say \"hi\", you",
+        "two\nlines\ttab",
+        "\u{1b}[31mred",
+        "日本語 核",
+        "",
+        "a/b",
+        "𝕜`*_<b>&amp;",
+    ];
     write(folder.path(), |sink| {
         for (i, name) in (0..).zip(names) {
             let id = i + 1;

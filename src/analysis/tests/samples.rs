@@ -71,7 +71,14 @@ pub(super) fn transfer(kind: &'static str, bytes: u64, start_ns: i64, duration_n
 }
 
 /// A range with the ranges around it in its path.
-pub(super) fn range(id: u64, parent: u64, path: &str, name: &str, start_ns: i64, end_ns: i64) -> Option<RangeRow> {
+pub(super) fn range(
+    id: u64,
+    parent: u64,
+    path: &str,
+    name: &str,
+    start_ns: i64,
+    end_ns: i64,
+) -> Option<RangeRow> {
     Some(RangeRow {
         range: RangeId::from_raw(id)?,
         parent: RangeId::from_raw(parent),

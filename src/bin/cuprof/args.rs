@@ -29,7 +29,7 @@ Examples:
 pub enum Command {
     /// Where the GPU time went: ranges, kernels, transfers, devices
     #[command(after_help = SUMMARY_HELP)]
-    Summary(Summary),
+    Summary(Box<Summary>),
     /// What keeps this machine from being profiled, and what to do about it
     #[command(after_help = DOCTOR_HELP)]
     Doctor,
@@ -347,7 +347,9 @@ pub struct Chip {
 /// `1.5s`, `200ms`, `10us`, `5ns`, or `@1700000000000000000`.
 fn moment(text: &str) -> Result<Moment, String> {
     let wrong = || {
-        format!("{text:?} is no time: a number with ns, us, ms or s; or @ with nanoseconds since the Unix epoch")
+        format!(
+            "{text:?} is no time: a number with ns, us, ms or s; or @ with nanoseconds since the Unix epoch"
+        )
     };
     if let Some(stamp) = text.strip_prefix('@') {
         return stamp.parse().map(Moment::SinceEpoch).map_err(|_| wrong());

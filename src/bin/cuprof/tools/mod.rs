@@ -56,9 +56,8 @@ fn replace(output: &Path) -> Result<Option<Unfinished>, Failure> {
     if output.symlink_metadata().is_err() {
         return Ok(None);
     }
-    let failed = |error: std::io::Error| {
-        Failure::new(OUTPUT, format!("cannot replace {}: {error}", output.display()))
-    };
+    let failed =
+        |error: std::io::Error| Failure::new(OUTPUT, format!("cannot replace {}: {error}", output.display()));
     for entry in std::fs::read_dir(output).map_err(failed)? {
         let name = entry.map_err(failed)?.file_name().to_string_lossy().into_owned();
         // Parts, unfinished parts, and those that were set aside.
