@@ -8,6 +8,7 @@ mod collection;
 mod columns;
 mod digest;
 mod filter;
+mod gather;
 mod report;
 #[cfg(test)]
 mod tests;
