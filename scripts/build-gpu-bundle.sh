@@ -39,7 +39,7 @@ collect() {
 }
 
 # Apart, because with the feature each of the crate's ranges costs an NVTX range too, which the bench must not see.
-collect "" --test gpu --bench launch_cost --examples "$@"
+collect "" --test gpu --bench launch_cost --bench counters_proof --examples "$@"
 if [ -n "${NVTX:-}" ]; then
     collect _nvtx --features nvtx --test gpu --example nvtx_ranges --example nvtx_plugin "$@"
 fi

@@ -3,17 +3,18 @@
 # scripts/build-gpu-bundle.sh makes the binaries.
 #
 #   scripts/gpu.sh                              # everything
-#   scripts/gpu.sh tests examples               # some sections: facts, tests, matrix, examples, bench
+#   scripts/gpu.sh tests examples               # some sections: facts, tests, matrix, examples, counters, bench
 #
 # Environment (all optional):
 #   BIN                binaries (default ./carry/bin, or what ./carry/bin.tar.gz holds)
-#   CUPTI              folder of CUPTI libraries; `matrix` runs tests with each (default ./carry/cupti)
+#   CUPTI              folder of CUPTI libraries; `matrix` and `counters` run with each (default ./carry/cupti)
 #   CUPROF_CUPTI_PATH  the CUPTI library for all other sections (default: searched for)
-#   OUT                where results go (default ./gpu-out): 8 files
+#   OUT                where results go (default ./gpu-out)
 #   TESTS              test names to run, by part (default: all)
 #   MATRIX_TESTS       the same for each library of the matrix
 #   BENCH_ARGS         arguments of the bench (default: --all)
-#   LIMIT_TESTS, LIMIT_MATRIX (each library), LIMIT_EXAMPLES (each), LIMIT_BENCH   seconds
+#   LIMIT_TESTS, LIMIT_MATRIX (each library), LIMIT_EXAMPLES (each), LIMIT_COUNTERS (each run), LIMIT_BENCH   seconds
+#   NCU                Nsight Compute for `counters` (default: searched for)
 #
 # Settings of the GPU (clocks, power, MIG, persistence) are only read. A failure does not stop what follows; the table
 # at the end has them all, and the exit status is 1 if there was one.
@@ -29,6 +30,7 @@ LIMIT_TESTS=${LIMIT_TESTS:-240}
 LIMIT_MATRIX=${LIMIT_MATRIX:-120}
 LIMIT_EXAMPLES=${LIMIT_EXAMPLES:-60}
 LIMIT_BENCH=${LIMIT_BENCH:-420}
+LIMIT_COUNTERS=${LIMIT_COUNTERS:-120}
 
 # Whatever a program asks for here, clocks stay as they are.
 export CUPROF_FORBID_CLOCK_CONTROL=1
@@ -159,6 +161,48 @@ examples() {
     tar -C "$records" -czf "$OUT/recordings.tar.gz" .
 }
 
+# Counts that are known beforehand with each CUPTI, and the same kernels under Nsight Compute. The comparison needs
+# Python; without one: scripts/compare_ncu.py elsewhere, with the files.
+counters() {
+    local library name section ncu=${NCU:-} libraries=()
+    for library in "$CUPTI"/*; do
+        [ -e "$library" ] && libraries+=("$library")
+    done
+    [ ${#libraries[@]} -gt 0 ] || libraries=("${CUPROF_CUPTI_PATH:-}")
+    for library in "${libraries[@]}"; do
+        name=$(basename "${library:-searched}")
+        : > "$OUT/counters-$name.jsonl"
+        # A process each: what a section leaves in a process is not in the times of the next.
+        for section in cost known flush replay kernels ranges; do
+            CUPROF_CUPTI_PATH=$library limited "counters $name $section" "$LIMIT_COUNTERS" \
+                "$OUT/counters-$name.jsonl" "$BIN/counters_proof" "$section"
+            note "counters $name $section" "$result" "$elapsed" "$(grep -c '"ok":true' "$scratch/output") right, $(grep -c '"ok":false' "$scratch/output") wrong"
+        done
+    done
+    for name in "$(command -v ncu)" /usr/local/cuda/bin/ncu /opt/nvidia/nsight-compute/*/ncu; do
+        [ -n "$ncu" ] || { [ -x "$name" ] && ncu=$name; }
+    done
+    if [ -z "$ncu" ]; then
+        note "Nsight Compute" skipped 0 "not installed"
+        return
+    fi
+    "$ncu" --version | tail -2 > "$OUT/ncu.txt"
+    timeout -k 10 "$LIMIT_COUNTERS" "$ncu" --clock-control none --cache-control none --csv --page raw \
+        --print-units base --metrics "$("$BIN/counters_proof" metrics)" "$BIN/counters_proof" plain \
+        > "$OUT/ncu.csv" 2>> "$OUT/ncu.txt"
+    note "Nsight Compute" "$([ -s "$OUT/ncu.csv" ] && echo ok || echo empty)" 0 "$(wc -l < "$OUT/ncu.csv") lines"
+    if ! command -v python3 > /dev/null; then
+        note "comparison" skipped 0 "no python3"
+        return
+    fi
+    for library in "${libraries[@]}"; do
+        name=$(basename "${library:-searched}")
+        limited "comparison $name" 60 "$OUT/ncu.md" python3 "$here/scripts/compare_ncu.py" \
+            "$OUT/counters-$name.jsonl" "$OUT/ncu.csv"
+        note "comparison $name" "$result" "$elapsed" "$(tail -1 "$scratch/output")"
+    done
+}
+
 bench() {
     : > "$OUT/bench.md"
     # shellcheck disable=SC2086
@@ -171,12 +215,12 @@ bench() {
 export RUST_BACKTRACE=${RUST_BACKTRACE:-1}
 cd "$here" || exit 1
 
-[ $# -gt 0 ] || set -- facts tests matrix examples bench
+[ $# -gt 0 ] || set -- facts tests matrix examples counters bench
 for section; do
     echo
     echo "######## $section"
     case $section in
-        facts|tests|matrix|examples|bench) "$section" ;;
+        facts|tests|matrix|examples|counters|bench) "$section" ;;
         *) echo "there is no section $section"; note "$section" unknown 0 "" ;;
     esac
 done

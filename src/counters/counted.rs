@@ -2,9 +2,11 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
+use super::controlled::L2Residual;
 use super::plan::{MissingMetric, Plan, PlannedMetric};
+use super::timings::Timings;
+use crate::control::CacheReport;
 use crate::cupti::host::Host;
 use crate::cupti::params::{Image, Names};
 use crate::error::Result;
@@ -116,10 +118,12 @@ pub struct Counted {
     pub replay: Replay,
     /// How often the work ran: passes by nesting levels. One where CUPTI repeats the kernels.
     pub rounds: usize,
-    /// How long each round took, from the start of counting to its end, on the host. The first has what is done once.
-    pub round_durations: Vec<Duration>,
-    /// How long preparing, and afterwards reading the counters took.
-    pub overhead: Duration,
+    /// How long it took, step by step.
+    pub timings: Timings,
+    /// What the [cache control](super::Session::cache) did; none where nothing was to be done, or by CUPTI.
+    pub cache: Option<CacheReport>,
+    /// What it leaves in the cache, where that [was verified](super::Session::verify_cache).
+    pub residual: Option<L2Residual>,
     /// Whether each range that is one kernel has its kernel's name. Not so where graphs were launched, or kernels were
     /// launched from the device: then there are more kernels than launching calls.
     pub kernels_known: bool,

@@ -1,7 +1,10 @@
 //! The GPU that is counted on: the current context, what may be counted there, and why not.
 
+use std::time::Instant;
+
 use super::catalogue::Catalogue;
 use super::plan::Plan;
+use super::timings::{Timings, timed};
 use crate::cupti::{Libraries, PlanningLibrary};
 use crate::driver::{Context, Device, Driver};
 use crate::error::{Error, ErrorKind, Result};
@@ -16,7 +19,8 @@ pub(super) struct Target {
 }
 
 impl Target {
-    pub fn open(plan: &Plan) -> Result<Self> {
+    pub fn open(plan: &Plan, timings: &mut Timings) -> Result<Self> {
+        let begun = Instant::now();
         let (context, device) = Driver::get()?.current()?;
         let planner = PlanningLibrary::get(None)?;
         let libraries = Libraries::get(None)?;
@@ -34,9 +38,14 @@ impl Target {
             return Err(Error::new(ErrorKind::Config, what)
                 .with_hint(format!("make it for {chip}, or Plan::for_device")));
         }
-        let availability = cupti.counter_availability(libraries.version, context).map_err(explained)?;
+        timings.device = begun.elapsed();
+        let availability =
+            timed(&mut timings.availability, || cupti.counter_availability(libraries.version, context))
+                .map_err(explained)?;
+        let begun = Instant::now();
         let catalogue = Catalogue::with(planner, &chip, Some(availability))?;
         let plan = plan.again_with(&catalogue)?;
+        timings.plan = begun.elapsed();
         Ok(Self { libraries, context, device, plan })
     }
 }

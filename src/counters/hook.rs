@@ -1,6 +1,8 @@
 //! What is done to the GPU between passes.
 
-use crate::error::Result;
+use super::controlled::{L2Residual, l2_residual};
+use crate::control::{Cache, CacheReport, L2Control};
+use crate::error::{Error, ErrorKind, Result};
 
 /// Puts the GPU into a known state before each pass and each range: cache, clocks, temperature, inputs.
 ///
@@ -44,3 +46,82 @@ pub trait BetweenPasses {
 pub struct Leave;
 
 impl BetweenPasses for Leave {}
+
+/// What a session does before passes and ranges: its own cache control, then the program's hook.
+pub(super) struct Between {
+    cache: Cache,
+    control: Option<L2Control>,
+    residual: Option<L2Residual>,
+    hook: Box<dyn BetweenPasses>,
+}
+
+impl Between {
+    /// In the context that is current.
+    pub fn new(cache: Cache, hook: Box<dyn BetweenPasses>) -> Result<Self> {
+        let control = match cache {
+            Cache::Keep | Cache::Cupti(_) => None,
+            _ => Some(L2Control::new(cache)?),
+        };
+        Ok(Self { cache, control, residual: None, hook })
+    }
+
+    /// Measures what the control leaves in the cache, in a session of its own.
+    pub fn verify(&mut self) -> Result<()> {
+        let Some(control) = &mut self.control else {
+            let what = format!("the cache control {:?} leaves nothing to verify", self.cache);
+            return Err(
+                Error::new(ErrorKind::Config, what).with_hint("choose one: Session::cache(Cache::Flush)")
+            );
+        };
+        self.residual = Some(l2_residual(control)?);
+        Ok(())
+    }
+
+    pub fn before_pass(&mut self, pass: usize) -> Result<()> {
+        self.control.as_mut().map_or(Ok(()), L2Control::apply)?;
+        self.hook.before_pass(pass)
+    }
+
+    pub fn before_range(&mut self, name: &str, level: u16) -> Result<()> {
+        if let Some(control) = &mut self.control
+            && level == 1
+        {
+            control.apply()?;
+        }
+        self.hook.before_range(name, level)
+    }
+
+    pub fn report(&self) -> Option<&CacheReport> {
+        self.control.as_ref().map(L2Control::report)
+    }
+
+    pub fn residual(&self) -> Option<L2Residual> {
+        self.residual
+    }
+
+    /// The hook's, where the session itself does nothing.
+    pub fn cache_state(&self) -> &str {
+        match self.cache {
+            Cache::Keep => self.hook.cache_state(),
+            cache => cache.state(),
+        }
+    }
+
+    pub fn clock_mode(&self) -> &str {
+        self.hook.clock_mode()
+    }
+
+    /// What the session's control did, for the dataset.
+    pub fn facts(&self) -> Vec<(String, String)> {
+        let mut facts = vec![("counters.cache".to_owned(), self.cache.to_string())];
+        if let Some(report) = self.report() {
+            facts.push(("counters.cache_applied".to_owned(), report.applied.to_string()));
+            facts.push(("counters.cache_bytes".to_owned(), report.bytes.to_string()));
+        }
+        if let Some(residual) = &self.residual {
+            let ratio = residual.hit_ratio.to_string();
+            facts.push(("counters.cache_residual_hit_ratio".to_owned(), ratio));
+        }
+        facts
+    }
+}

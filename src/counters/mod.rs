@@ -18,6 +18,7 @@ mod pass;
 mod plan;
 mod presets;
 mod session;
+mod timings;
 
 pub use crate::cupti::host::{MetricKind, MetricScope};
 pub use catalogue::{Catalogue, Metric, chips};
@@ -28,3 +29,4 @@ pub use pass::{Pass, PassOutcome};
 pub use plan::{MissingMetric, Plan, PlannedMetric};
 pub use presets::Preset;
 pub use session::{DEFAULT_MAX_RANGES, Session};
+pub use timings::{RoundTimings, Timings};

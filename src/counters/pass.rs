@@ -3,7 +3,8 @@
 use std::cell::{Cell, RefCell};
 use std::fmt;
 
-use super::hook::BetweenPasses;
+use super::hook::Between;
+use super::timings::{RoundTimings, timed};
 use crate::cupti::range_profiler::RangeProfiler;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -21,11 +22,13 @@ pub(super) struct Opened {
 /// in the same context.
 pub struct Pass<'a> {
     number: usize,
-    profiler: &'a RefCell<RangeProfiler>,
-    hook: &'a RefCell<&'a mut dyn BetweenPasses>,
+    profiler: &'a RefCell<&'a mut RangeProfiler>,
+    between: &'a RefCell<&'a mut Between>,
     levels: u16,
+    max_ranges: usize,
     level: Cell<u16>,
     opened: RefCell<Vec<Opened>>,
+    times: RefCell<RoundTimings>,
     /// The first thing that went wrong.
     failure: RefCell<Option<Error>>,
 }
@@ -33,12 +36,15 @@ pub struct Pass<'a> {
 impl<'a> Pass<'a> {
     pub(super) fn new(
         number: usize,
-        profiler: &'a RefCell<RangeProfiler>,
-        hook: &'a RefCell<&'a mut dyn BetweenPasses>,
+        profiler: &'a RefCell<&'a mut RangeProfiler>,
+        between: &'a RefCell<&'a mut Between>,
         levels: u16,
+        max_ranges: usize,
+        times: RoundTimings,
     ) -> Self {
         let (level, opened, failure) = (Cell::new(0), RefCell::default(), RefCell::default());
-        Self { number, profiler, hook, levels, level, opened, failure }
+        let times = RefCell::new(times);
+        Self { number, profiler, between, levels, max_ranges, level, opened, times, failure }
     }
 
     /// The pass's number, from 0. With nested ranges each level has its own passes.
@@ -78,19 +84,23 @@ impl<'a> Pass<'a> {
                 "call Session::nesting_levels({level}); each level takes all passes once more"
             )));
         }
-        if self.failure.borrow().is_some() {
+        if self.failure.borrow().is_some() || number >= self.max_ranges {
             return Ok(false); // nothing of this pass will be used
         }
-        self.hook.borrow_mut().before_range(name, level)?;
-        self.profiler.borrow().push(&number.to_string())?;
+        let mut times = self.times.borrow_mut();
+        timed(&mut times.between, || self.between.borrow_mut().before_range(name, level))?;
+        timed(&mut times.push, || self.profiler.borrow().push(&number.to_string()))?;
+        if number == 0 {
+            times.first_push = times.push;
+        }
         Ok(true)
     }
 
-    /// What was opened, or what went wrong.
-    pub(super) fn finish(self) -> Result<Vec<Opened>> {
+    /// What was opened and how long it took, or what went wrong.
+    pub(super) fn finish(self) -> Result<(Vec<Opened>, RoundTimings)> {
         match self.failure.into_inner() {
             Some(error) => Err(error),
-            None => Ok(self.opened.into_inner()),
+            None => Ok((self.opened.into_inner(), self.times.into_inner())),
         }
     }
 }
@@ -111,10 +121,16 @@ impl Drop for Open<'_, '_> {
     fn drop(&mut self) {
         let pass = self.pass;
         pass.level.set(pass.level.get().saturating_sub(1));
-        if self.is_pushed
-            && let Err(error) = pass.profiler.borrow().pop()
-        {
+        if !self.is_pushed {
+            return;
+        }
+        let mut times = pass.times.borrow_mut();
+        let is_first = times.pop.is_zero();
+        if let Err(error) = timed(&mut times.pop, || pass.profiler.borrow().pop()) {
             pass.failure.borrow_mut().get_or_insert(error);
+        }
+        if is_first {
+            times.first_pop = times.pop;
         }
     }
 }

@@ -6,18 +6,24 @@ use std::time::{Duration, Instant};
 
 use super::counted::{self, Counted, CountedRange, NullReason, Replay};
 use super::device::{Target, explained};
-use super::hook::{BetweenPasses, Leave};
+use super::hook::{Between, BetweenPasses, Leave};
 use super::kernels::LaunchLog;
 use super::pass::{Opened, Pass, PassOutcome};
 use super::plan::Plan;
+use super::timings::{RoundTimings, Timings, timed};
+use crate::control::Cache;
 use crate::cupti::host::{Configured, Host};
 use crate::cupti::params::Names;
 use crate::cupti::range_profiler::{Mode, RangeProfiler, Setup};
 use crate::cupti::{Holder, Slot};
 use crate::error::{Error, ErrorKind, Result};
 
-/// How many ranges of one pass a session has room for, by default.
+/// How many ranges of one pass a session has room for by default, where the work runs once only: in
+/// [`Session::run_kernels`], and after [`Session::single_pass`].
 pub const DEFAULT_MAX_RANGES: usize = 512;
+
+/// The same at first where the work can run again with more room.
+const FIRST_MAX_RANGES: usize = 32;
 
 /// Rounds beyond the expected number after which a session gives up: CUPTI would go on for ever.
 const EXTRA_ROUNDS: usize = 2;
@@ -53,9 +59,11 @@ const EXTRA_ROUNDS: usize = 2;
 #[must_use = "nothing is counted before `run`"]
 pub struct Session {
     plan: Plan,
-    max_ranges: usize,
+    max_ranges: Option<usize>,
     nesting_levels: u16,
     single_pass: bool,
+    cache: Cache,
+    verifies_cache: bool,
     hook: Box<dyn BetweenPasses>,
 }
 
@@ -64,17 +72,23 @@ impl Session {
     pub fn new(plan: Plan) -> Self {
         Self {
             plan,
-            max_ranges: DEFAULT_MAX_RANGES,
+            max_ranges: None,
             nesting_levels: 1,
             single_pass: false,
+            cache: Cache::Keep,
+            verifies_cache: false,
             hook: Box::new(Leave),
         }
     }
 
-    /// How many ranges a pass may have, or with [`run_kernels`](Self::run_kernels) how many kernels. More memory is taken
-    /// for more; CUPTI itself has refused more than 2000 to 3000. Default: [`DEFAULT_MAX_RANGES`].
+    /// How many ranges a pass may have, or with [`run_kernels`](Self::run_kernels) how many kernels.
+    ///
+    /// CUPTI takes about a millisecond for each range that it has to have room for, once in a session (H200, CUPTI 13.0
+    /// and 13.5), and 4000 were accepted there. By default, work that can run again begins with room for 32; if it opens
+    /// more ranges, that round is thrown away, and it begins anew with the room that it needs. Work that runs once has
+    /// room for [`DEFAULT_MAX_RANGES`].
     pub fn max_ranges(mut self, ranges: usize) -> Self {
-        self.max_ranges = ranges;
+        self.max_ranges = Some(ranges);
         self
     }
 
@@ -91,7 +105,27 @@ impl Session {
         self
     }
 
-    /// What is done before each pass and each range. Default: nothing.
+    /// What the L2 cache holds when a range begins. Default: [`Cache::Keep`], what the program left in it.
+    ///
+    /// The cache is brought into this state before each pass and before each range of the first level, outside what is
+    /// counted, and waited for. It is not before ranges inside another one: it would count for that. What it does is in
+    /// [`Counted::cache`] and, with the time that it takes, in [`Counted::timings`].
+    ///
+    /// [`Cache::Cupti`] has CUPTI do it instead, before each pass only; it is the one that works where CUPTI repeats
+    /// kernels, and needs CUPTI 13.4.
+    pub fn cache(mut self, cache: Cache) -> Self {
+        self.cache = cache;
+        self
+    }
+
+    /// Measures before the first pass what [`cache`](Self::cache) leaves in the L2 cache, by a short session of its own
+    /// (two passes over a read of the crate's own memory). The result is [`Counted::residual`].
+    pub fn verify_cache(mut self) -> Self {
+        self.verifies_cache = true;
+        self
+    }
+
+    /// What is done before each pass and each range, after the [cache](Self::cache) control. Default: nothing.
     pub fn between_passes(mut self, hook: impl BetweenPasses + 'static) -> Self {
         self.hook = Box::new(hook);
         self
@@ -108,47 +142,32 @@ impl Session {
     /// [`Config`](ErrorKind::Config) where the plan is for another chip, takes more passes than allowed, or passes had
     /// different or too many ranges; [`Program`](ErrorKind::Program) where the work failed; else the failed call.
     pub fn run<R: PassOutcome>(self, mut work: impl FnMut(&Pass<'_>) -> R) -> Result<Counted> {
-        let started = Instant::now();
-        let Ready { slot: _slot, target, host, profiler } =
-            self.prepare(Mode::UserRangeUserReplay, self.nesting_levels)?;
-        let Self { max_ranges, nesting_levels, mut hook, .. } = self;
-        let expected = target.plan.passes() * usize::from(nesting_levels);
-        let profiler = RefCell::new(profiler);
-        let mut first: Option<Vec<Opened>> = None;
-        let mut round_durations = Vec::new();
-        loop {
-            let number = round_durations.len();
-            if number >= expected + EXTRA_ROUNDS {
-                let what =
-                    format!("CUPTI has not made all passes after {number} rounds, and {expected} were to do");
-                return Err(Error::new(ErrorKind::Call, what).with_hint("use another version of CUPTI"));
-            }
-            target.libraries.driver.synchronize(target.context)?;
-            hook.before_pass(number)?;
+        let may_grow = self.max_ranges.is_none() && !self.single_pass;
+        let mut room = match self.max_ranges {
+            Some(room) => room,
+            None if may_grow => FIRST_MAX_RANGES,
+            None => DEFAULT_MAX_RANGES,
+        };
+        let levels = self.nesting_levels;
+        let mut ready = self.prepare(room, levels)?;
+        let (host, mut profiler, opened) = loop {
             let begun = Instant::now();
-            profiler.borrow_mut().start().map_err(explained)?;
-            let opened = {
-                let hook = RefCell::new(&mut *hook as &mut dyn BetweenPasses);
-                let pass = Pass::new(number, &profiler, &hook, nesting_levels);
-                let outcome = work(&pass).into_result();
-                outcome.map_err(|source| failed_work(number, expected, source))?;
-                pass.finish()?
-            };
-            let stopped = profiler.borrow_mut().stop()?;
-            round_durations.push(begun.elapsed());
-            match &first {
-                None => check_ranges(&opened, max_ranges)?,
-                Some(first) => check_same(first, &opened, number)?,
+            let (host, mut profiler) = ready.enable(Mode::UserRangeUserReplay, room, levels)?;
+            let opened = ready.rounds(&mut profiler, room, levels, &mut work)?;
+            if opened.len() <= room {
+                break (host, profiler, opened);
             }
-            first.get_or_insert(opened);
-            if stopped.all_submitted {
-                break;
+            if !may_grow {
+                return Err(too_many_ranges(opened.len(), room));
             }
-        }
-        let opened = first.unwrap_or_default();
-        let mut profiler = profiler.into_inner();
+            room = opened.len();
+            drop(profiler);
+            ready.begin_anew(begun.elapsed());
+        };
         let mut ranges = named(&opened);
-        check_dropped(profiler.decode().map_err(explained)?, max_ranges)?;
+        let Ready { target, timings, .. } = &mut ready;
+        check_dropped(timed(&mut timings.decode, || profiler.decode()).map_err(explained)?, room)?;
+        let begun = Instant::now();
         for index in 0..profiler.ranges()? {
             let name = profiler.range_name(index)?;
             let number = name.rsplit('/').next().and_then(|number| number.parse::<usize>().ok());
@@ -158,20 +177,12 @@ impl Session {
             };
             range.values = counted::evaluate(&host, profiler.data(), index, &target.plan)?;
         }
-        drop(profiler);
         for range in ranges.iter_mut().filter(|range| range.values.is_empty()) {
             range.values = vec![Err(NullReason::NoData); target.plan.metrics().len()];
         }
-        let rounds_took: Duration = round_durations.iter().sum();
-        Ok(finished(
-            target,
-            ranges,
-            Replay::User,
-            round_durations,
-            started.elapsed() - rounds_took,
-            &*hook,
-            true,
-        ))
+        timings.evaluate = begun.elapsed();
+        timed(&mut timings.disable, || drop(profiler));
+        Ok(ready.counted(ranges, Replay::User, true))
     }
 
     /// Runs the work once, and counts each kernel by itself: CUPTI repeats it for each pass, and restores the device
@@ -179,29 +190,39 @@ impl Session {
     ///
     /// Each kernel is waited for, so kernels that wait for one another (collective communication, some pipelines) hang.
     /// A kernel has the name that its launching call gives it, and the path of the ranges (`cuprof::range!`, NVTX) that
-    /// were opened inside the work.
+    /// were opened inside the work. Nothing of the crate's comes between the passes of a kernel, so of the
+    /// [cache](Self::cache) controls only [`Cache::Cupti`] can be had.
     ///
     /// # Errors
     /// As [`run`](Self::run), and [`Busy`](ErrorKind::Busy) where another profiler listens to the launches.
     pub fn run_kernels<R: PassOutcome>(self, work: impl FnOnce() -> R) -> Result<Counted> {
-        let started = Instant::now();
-        let Ready { slot: _slot, target, host, mut profiler } =
-            self.prepare(Mode::AutoRangeKernelReplay, 1)?;
-        let Self { max_ranges, mut hook, .. } = self;
+        if !matches!(self.cache, Cache::Keep | Cache::Cupti(_)) {
+            let what =
+                format!("the cache control {:?} cannot come between the passes of a kernel", self.cache);
+            return Err(Error::new(ErrorKind::Config, what)
+                .with_hint("use Cache::Cupti (CUPTI 13.4), or ranges with Session::run"));
+        }
+        let room = self.max_ranges.unwrap_or(DEFAULT_MAX_RANGES);
+        let mut ready = self.prepare(room, 1)?;
+        let (host, mut profiler) = ready.enable(Mode::AutoRangeKernelReplay, room, 1)?;
+        let Ready { target, between, timings, .. } = &mut ready;
         let log = LaunchLog::start(&target.libraries)?;
-        target.libraries.driver.synchronize(target.context)?;
-        hook.before_pass(0)?;
-        let begun = Instant::now();
-        profiler.start().map_err(explained)?;
-        work().into_result().map_err(|source| failed_work(0, 1, source))?;
-        target.libraries.driver.synchronize(target.context)?;
-        let stopped = profiler.stop()?;
-        let round = begun.elapsed();
+        let mut round = RoundTimings::default();
+        timed(&mut round.wait, || target.libraries.driver.synchronize(target.context))?;
+        timed(&mut round.between, || between.before_pass(0))?;
+        timed(&mut round.start, || profiler.start()).map_err(explained)?;
+        timed(&mut round.work, || {
+            work().into_result().map_err(|source| failed_work(0, 1, source))?;
+            target.libraries.driver.synchronize(target.context)
+        })?;
+        let stopped = timed(&mut round.stop, || profiler.stop())?;
+        timings.rounds.push(round);
         let launches = log.finish();
         if !stopped.all_submitted {
             return Err(Error::new(ErrorKind::Call, "CUPTI has not made all passes of each kernel"));
         }
-        check_dropped(profiler.decode().map_err(explained)?, max_ranges)?;
+        check_dropped(timed(&mut timings.decode, || profiler.decode()).map_err(explained)?, room)?;
+        let begun = Instant::now();
         let count = profiler.ranges()?;
         let kernels_known = launches.kernels.len() == count && !launches.is_uncertain;
         let mut ranges = Vec::with_capacity(count);
@@ -220,28 +241,29 @@ impl Session {
                 values: counted::evaluate(&host, profiler.data(), index, &target.plan)?,
             });
         }
-        drop(profiler);
-        let overhead = started.elapsed() - round;
-        Ok(finished(target, ranges, Replay::Kernel, vec![round], overhead, &*hook, kernels_known))
+        timings.evaluate = begun.elapsed();
+        timed(&mut timings.disable, || drop(profiler));
+        Ok(ready.counted(ranges, Replay::Kernel, kernels_known))
     }
 
-    fn prepare(&self, mode: Mode, nesting_levels: u16) -> Result<Ready> {
-        if self.max_ranges == 0 || nesting_levels == 0 {
+    fn prepare(self, room: usize, nesting_levels: u16) -> Result<Ready> {
+        let started = Instant::now();
+        if room == 0 || nesting_levels == 0 {
             return Err(Error::new(ErrorKind::Config, "max_ranges and nesting_levels are at least 1"));
         }
+        let mut timings = Timings::default();
+        let begun = Instant::now();
+        let mut between = Between::new(self.cache, self.hook)?;
+        if self.verifies_cache {
+            between.verify()?;
+        }
+        timings.cache = begun.elapsed();
         let slot = Slot::take(Holder::Counters)?;
-        let target = Target::open(&self.plan)?;
+        let target = Target::open(&self.plan, &mut timings)?;
         if self.single_pass && target.plan.passes() * usize::from(nesting_levels) > 1 {
             return Err(too_many_passes(&target.plan, nesting_levels));
         }
-        let names = Names::new(target.plan.names())?;
-        let Configured { host, config, .. } = target.plan.configure()?;
-        let (cupti, version) = (target.libraries.cupti, target.libraries.version);
-        let mut profiler =
-            RangeProfiler::enable(cupti, version, target.context, config).map_err(explained)?;
-        let setup = Setup { mode, max_ranges: self.max_ranges, nesting_levels };
-        profiler.set_up(&names, setup).map_err(explained)?;
-        Ok(Ready { slot, target, host, profiler })
+        Ok(Ready { slot, target, between, cupti_cache: self.cache.cupti_mode(), timings, started })
     }
 }
 
@@ -252,45 +274,131 @@ impl fmt::Debug for Session {
             .field("max_ranges", &self.max_ranges)
             .field("nesting_levels", &self.nesting_levels)
             .field("single_pass", &self.single_pass)
+            .field("cache", &self.cache)
             .finish_non_exhaustive()
     }
 }
 
-/// Everything that the first pass needs. Taken apart in this order, the slot becomes free last.
+/// Everything that the counters are switched on with.
 struct Ready {
-    slot: Slot,
     target: Target,
-    host: Host,
-    profiler: RangeProfiler,
+    between: Between,
+    cupti_cache: u32,
+    timings: Timings,
+    started: Instant,
+    /// Dropped last.
+    slot: Slot,
 }
 
-fn finished(
-    target: Target,
-    ranges: Vec<CountedRange>,
-    replay: Replay,
-    round_durations: Vec<Duration>,
-    overhead: Duration,
-    hook: &dyn BetweenPasses,
-    kernels_known: bool,
-) -> Counted {
-    let facts = vec![
-        ("counters.device_uuid".to_owned(), target.device.uuid.clone()),
-        ("counters.device_name".to_owned(), target.device.name.clone()),
-        ("counters.rounds".to_owned(), round_durations.len().to_string()),
-        ("counters.traced".to_owned(), "false: no kernel was traced while it was counted".to_owned()),
-    ];
-    Counted {
-        plan: target.plan,
-        ranges,
-        replay,
-        rounds: round_durations.len(),
-        round_durations,
-        overhead,
-        kernels_known,
-        device: target.device.ordinal,
-        cache_state: hook.cache_state().to_owned(),
-        clock_mode: hook.clock_mode().to_owned(),
-        facts,
+impl Ready {
+    /// Switches the counters on, with room for so many ranges.
+    fn enable(
+        &mut self,
+        mode: Mode,
+        max_ranges: usize,
+        nesting_levels: u16,
+    ) -> Result<(Host, RangeProfiler)> {
+        let Self { target, timings, cupti_cache, .. } = self;
+        let names = Names::new(target.plan.names())?;
+        let Configured { host, config, .. } = timed(&mut timings.plan, || target.plan.configure())?;
+        let (cupti, version) = (target.libraries.cupti, target.libraries.version);
+        let mut profiler = timed(&mut timings.enable, || {
+            RangeProfiler::enable(cupti, version, target.context, config, *cupti_cache)
+        })
+        .map_err(explained)?;
+        let setup = Setup { mode, max_ranges, nesting_levels };
+        timed(&mut timings.set_up, || profiler.set_up(&names, setup)).map_err(explained)?;
+        Ok((host, profiler))
+    }
+
+    /// Runs the work until every pass has been made. Returns the ranges that it opened; after the first round, if there
+    /// was no room for them.
+    fn rounds<R: PassOutcome>(
+        &mut self,
+        profiler: &mut RangeProfiler,
+        max_ranges: usize,
+        nesting_levels: u16,
+        work: &mut impl FnMut(&Pass<'_>) -> R,
+    ) -> Result<Vec<Opened>> {
+        let Self { target, between, timings, .. } = self;
+        let expected = target.plan.passes() * usize::from(nesting_levels);
+        let mut first: Option<Vec<Opened>> = None;
+        let (profiler, between) = (RefCell::new(profiler), RefCell::new(between));
+        loop {
+            let number = timings.rounds.len();
+            if number >= expected + EXTRA_ROUNDS {
+                let what =
+                    format!("CUPTI has not made all passes after {number} rounds, and {expected} were to do");
+                return Err(Error::new(ErrorKind::Call, what).with_hint("use another version of CUPTI"));
+            }
+            let mut times = RoundTimings::default();
+            timed(&mut times.wait, || target.libraries.driver.synchronize(target.context))?;
+            timed(&mut times.between, || between.borrow_mut().before_pass(number))?;
+            timed(&mut times.start, || profiler.borrow_mut().start()).map_err(explained)?;
+            let opened = {
+                let pass = Pass::new(number, &profiler, &between, nesting_levels, max_ranges, times);
+                let begun = Instant::now();
+                let outcome = work(&pass).into_result();
+                let took = begun.elapsed();
+                outcome.map_err(|source| failed_work(number, expected, source))?;
+                let before = times.between;
+                let opened;
+                (opened, times) = pass.finish()?;
+                times.work = took.saturating_sub(times.between - before + times.push + times.pop);
+                opened
+            };
+            let stopped = timed(&mut times.stop, || profiler.borrow_mut().stop())?;
+            timings.rounds.push(times);
+            if opened.len() > max_ranges {
+                return Ok(opened);
+            }
+            match &first {
+                None if opened.is_empty() => return Err(no_ranges()),
+                None => {}
+                Some(first) => check_same(first, &opened, number)?,
+            }
+            let first = first.get_or_insert(opened);
+            if stopped.all_submitted {
+                return Ok(std::mem::take(first));
+            }
+        }
+    }
+
+    /// What was done so far does not count, but for the time it took.
+    fn begin_anew(&mut self, took: Duration) {
+        let Timings { thrown_away, enable, set_up, rounds, .. } = &mut self.timings;
+        rounds.clear();
+        (*enable, *set_up) = (Duration::ZERO, Duration::ZERO);
+        *thrown_away += took;
+    }
+
+    fn counted(self, ranges: Vec<CountedRange>, replay: Replay, kernels_known: bool) -> Counted {
+        let Self { slot, target, between, mut timings, started, .. } = self;
+        drop(slot);
+        let rounds = timings.rounds.len();
+        timings.total = started.elapsed();
+        let mut facts = vec![
+            ("counters.device_uuid".to_owned(), target.device.uuid.clone()),
+            ("counters.device_name".to_owned(), target.device.name.clone()),
+            ("counters.rounds".to_owned(), rounds.to_string()),
+            ("counters.overhead_ns".to_owned(), timings.overhead().as_nanos().to_string()),
+            ("counters.traced".to_owned(), "false: no kernel was traced while it was counted".to_owned()),
+        ];
+        facts.extend(between.facts());
+        Counted {
+            plan: target.plan,
+            ranges,
+            replay,
+            rounds,
+            timings,
+            kernels_known,
+            cache: between.report().cloned(),
+            residual: between.residual(),
+            device: target.device.ordinal,
+            cache_state: between.cache_state().to_owned(),
+            clock_mode: between.clock_mode().to_owned(),
+            facts,
+        }
     }
 }
 
@@ -330,13 +438,9 @@ fn named(opened: &[Opened]) -> Vec<CountedRange> {
     ranges
 }
 
-fn check_ranges(opened: &[Opened], max_ranges: usize) -> Result<()> {
-    match opened.len() {
-        0 => Err(Error::new(ErrorKind::Config, "the work opened no range")
-            .with_hint("call pass.range(\"name\", || …) around what is to be counted")),
-        count if count > max_ranges => Err(too_many_ranges(count, max_ranges)),
-        _ => Ok(()),
-    }
+fn no_ranges() -> Error {
+    Error::new(ErrorKind::Config, "the work opened no range")
+        .with_hint("call pass.range(\"name\", || …) around what is to be counted")
 }
 
 fn check_dropped(dropped: usize, max_ranges: usize) -> Result<()> {

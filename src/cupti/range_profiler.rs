@@ -55,10 +55,31 @@ pub(crate) struct RangeProfiler {
 impl RangeProfiler {
     /// `cuptiRangeProfilerEnable` on this context.
     #[doc(alias = "cuptiRangeProfilerEnable")]
-    pub fn enable(cupti: Cupti, version: LibraryVersion, context: Context, config: Image) -> Result<Self> {
+    ///
+    /// The cache mode is a `CUpti_CacheControl_Mode`; 0 leaves the caches as they are.
+    ///
+    /// # Errors
+    /// [`ErrorKind::CuptiTooOld`] for a cache mode before CUPTI 13.4; else the failed call.
+    pub fn enable(
+        cupti: Cupti,
+        version: LibraryVersion,
+        context: Context,
+        config: Image,
+        cache_mode: u32,
+    ) -> Result<Self> {
         let object = ENABLE.call(Some(version), |size| {
-            // The cache is left as it is (mode 0): who wants it otherwise says so between the passes.
-            let mut params = params!(CUpti_RangeProfiler_Enable_Params, size, ctx: context.0.as_ptr().cast());
+            // A library that takes the smaller struct would leave the cache alone without a word.
+            if cache_mode != 0 && size < c::CUpti_RangeProfiler_Enable_Params_STRUCT_SIZE {
+                let what = format!("{version} cannot control the caches");
+                return Err(Error::new(ErrorKind::CuptiTooOld, what)
+                    .with_hint("install CUPTI 13.4 or newer, or use Cache::Flush"));
+            }
+            let mut params = params!(
+                CUpti_RangeProfiler_Enable_Params,
+                size,
+                ctx: context.0.as_ptr().cast(),
+                cacheControlMode: c::CUpti_CacheControl_Mode(cache_mode),
+            );
             call!(cupti, cuptiRangeProfilerEnable, &raw mut params)?;
             Ok(params.pRangeProfilerObject)
         })?;

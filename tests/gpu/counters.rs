@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use cuprof::counters::{Catalogue, Counted, NullReason, Plan, Preset, Session};
-use cuprof::{ErrorKind, Profiler, Table};
+use cuprof::{Cache, ErrorKind, Profiler, Table};
 use cuprof_workload::Gpu;
 use cuprof_workload::cudarc::driver::{CudaSlice, CudaStream};
 
@@ -72,7 +72,7 @@ fn value(counted: &Counted, range: &str, metric: &str) -> f64 {
 }
 
 fn report(test: &str, counted: &Counted) {
-    let rounds: Vec<_> = counted.round_durations.iter().map(|round| round.as_micros()).collect();
+    let rounds: Vec<_> = counted.timings.rounds.iter().map(|round| round.total().as_micros()).collect();
     println!(
         "{{\"test\": {test:?}, \"cupti\": {:?}, \"chip\": {:?}, \"metrics\": {}, \"passes\": {}, \"rounds\": {}, \
          \"round_us\": {rounds:?}, \"overhead_us\": {}, \"ranges\": {}}}",
@@ -81,7 +81,7 @@ fn report(test: &str, counted: &Counted) {
         counted.plan.metrics().len(),
         counted.plan.passes(),
         counted.rounds,
-        counted.overhead.as_micros(),
+        counted.timings.overhead().as_micros(),
         counted.ranges.len(),
     );
     for row in counted.rows() {
@@ -376,8 +376,8 @@ fn many_ranges_are_counted_in_one_session() -> Outcome {
             Ok(counted) => {
                 println!(
                     "{{\"test\": \"many\", \"ranges\": {ranges}, \"round_us\": {}, \"overhead_us\": {}}}",
-                    counted.round_durations[0].as_micros(),
-                    counted.overhead.as_micros()
+                    counted.timings.rounds[0].total().as_micros(),
+                    counted.timings.overhead().as_micros()
                 );
                 let first = counted.rows().next().and_then(|row| row.value);
                 assert!(first.is_some() && counted.rows().all(|row| row.value == first));
@@ -409,5 +409,50 @@ fn what_was_counted_is_written_as_a_table() -> Outcome {
     assert_eq!(frame.len(), 6);
     let missing = frame.rows().filter(|row| row.text("null_reason") == Some("not_on_chip")).count();
     assert_eq!(missing, 2);
+    let written = frame.rows().filter_map(|row| row.real("value"));
+    assert!(written.eq(counted.rows().filter_map(|row| row.value)), "other values than were counted");
+    Ok(())
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn work_with_many_ranges_begins_anew_with_room_for_them() -> Outcome {
+    let _turn = turn();
+    let work = Work::new()?;
+    let mut runs = 0;
+    let counted = Session::new(plan(&[INSTRUCTIONS])?).run(|pass| {
+        runs += 1;
+        (0..100).try_for_each(|_| pass.range("empty", || work.empty(1000)))
+    })?;
+    assert_eq!((runs, counted.rounds, counted.ranges.len()), (2, 1, 100));
+    let first = counted.rows().next().and_then(|row| row.value);
+    assert!(first.is_some() && counted.rows().all(|row| row.value == first));
+    Ok(())
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn a_read_behind_a_flush_comes_from_dram() -> Outcome {
+    let _turn = turn();
+    let mut work = Work::new()?;
+    let dram = "dram__bytes_read.sum";
+    let read = |work: &mut Work, cache| {
+        let session = Session::new(plan(&[dram])?).cache(cache);
+        let session = if cache == Cache::Keep { session } else { session.verify_cache() };
+        let counted = session.run(|pass| {
+            work.read()?;
+            pass.range("read", || work.read())
+        })?;
+        report(&format!("cache {cache}"), &counted);
+        Ok::<_, Box<dyn std::error::Error>>(counted)
+    };
+    let (hot, cold) = (read(&mut work, Cache::Keep)?, read(&mut work, Cache::Flush)?);
+    assert!(value(&hot, "read", dram) < BYTES / 4.0);
+    assert!((value(&cold, "read", dram) - BYTES).abs() < BYTES * 0.02);
+    let report = cold.cache.as_ref().ok_or("no report of the flush")?;
+    let residual = cold.residual.ok_or("the flush was not verified")?;
+    println!("{{\"test\": \"flush\", \"report\": {:?}, \"residual\": {residual:?}}}", report.to_string());
+    assert!(residual.hit_ratio < 0.2, "{residual:?}");
+    assert!(report.applied > 0 && hot.cache.is_none());
     Ok(())
 }

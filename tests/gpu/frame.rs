@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::DataType;
@@ -15,6 +15,7 @@ use cuprof::{Dataset, Table};
 enum Cell {
     Null,
     Int(i64),
+    Real(f64),
     Text(String),
     Flag(bool),
 }
@@ -93,6 +94,16 @@ impl<'a> Row<'a> {
         self.int(name).unwrap_or_else(|| panic!("{name} is null"))
     }
 
+    /// A number with a fraction, or none where it is null.
+    #[allow(dead_code, reason = "not every program with this module reads such columns")]
+    pub fn real(self, name: &str) -> Option<f64> {
+        match self.cell(name) {
+            Cell::Real(value) => Some(*value),
+            Cell::Null => None,
+            other => panic!("{name} is {other:?}, not a number with a fraction"),
+        }
+    }
+
     /// A text, or none where it is null.
     pub fn text(self, name: &str) -> Option<&'a str> {
         match self.cell(name) {
@@ -130,6 +141,11 @@ fn cells(array: &dyn Array) -> Vec<Cell> {
         DataType::UInt16 => ints!(UInt16Type),
         DataType::UInt32 => ints!(UInt32Type),
         DataType::UInt64 => ints!(UInt64Type),
+        DataType::Float64 => array
+            .as_primitive::<Float64Type>()
+            .iter()
+            .map(|value| value.map_or(Cell::Null, Cell::Real))
+            .collect(),
         DataType::Utf8 => texts(array.as_string::<i32>().iter()),
         DataType::LargeUtf8 => texts(array.as_string::<i64>().iter()),
         DataType::Utf8View => texts(array.as_string_view().iter()),

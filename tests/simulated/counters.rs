@@ -4,12 +4,12 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use cuprof::counters::{BetweenPasses, Catalogue, MetricKind, NullReason, Pass, Plan, Session};
-use cuprof::{Dataset, Error, ErrorKind, Profiler, Table};
+use cuprof::{Cache, CuptiCache, Dataset, Error, ErrorKind, Profiler, Table};
 
 use crate::Outcome;
 use crate::frame::Frame;
 use crate::library::Simulated;
-use crate::process::{Process, libraries};
+use crate::process::{Process, given, libraries};
 use crate::session::Ends;
 
 const READ: &str = "dram__bytes_read.sum";
@@ -50,7 +50,7 @@ fn counts_ranges_in_passes() -> Outcome {
         runs += 1;
         two_ranges(pass);
     })?;
-    assert_eq!((runs, counted.rounds, counted.round_durations.len()), (3, 3, 3));
+    assert_eq!((runs, counted.rounds, counted.timings.rounds.len()), (3, 3, 3));
     assert_eq!((counted.value("add", READ), counted.value("mul", READ)), (Some(0.0), Some(1.0)));
     assert_eq!(counted.value("mul", HITS), Some(7001.0));
     assert_eq!(counted.value("mul", NAN), None);
@@ -221,7 +221,7 @@ fn passes_that_never_end_are_ended() -> Outcome {
 fn dropped_ranges_are_an_error_that_names_the_room_needed() -> Outcome {
     let process =
         Process::of(dropped_ranges_are_an_error_that_names_the_room_needed).with("SIM_DROPPED", "3");
-    process.run(|| refused(ErrorKind::Config, &["max_ranges(515)"]))
+    process.run(|| refused(ErrorKind::Config, &["max_ranges(35)"]))
 }
 
 #[test]
@@ -432,6 +432,105 @@ fn names_are_looked_up_before_they_are_used() -> Outcome {
         assert_eq!((mixed.metrics().len(), mixed.missing().len()), (1, 1), "{mixed}");
         let error = failed(Plan::new("GH200", [READ]));
         assert!(error.to_string().contains("GH100"), "{error}");
+        Ok(())
+    })
+}
+
+#[test]
+fn work_with_more_ranges_than_there_was_room_for_begins_anew() -> Outcome {
+    Process::of(work_with_more_ranges_than_there_was_room_for_begins_anew).run(|| {
+        let mut runs = Vec::new();
+        let mut work = |pass: &Pass<'_>| {
+            runs.push(pass.number());
+            for _ in 0..40 {
+                pass.range("add", || Simulated::get().launch(1));
+            }
+        };
+        let counted = Session::new(plan(&[READ, HITS])?).run(&mut work)?;
+        assert_eq!((counted.rounds, counted.ranges.len()), (2, 40));
+        assert!(counted.rows().all(|row| row.value.is_some()));
+        assert!(!counted.timings.thrown_away.is_zero());
+        drop(counted);
+        // Work that cannot run again has more room at once, or is refused.
+        let counted = Session::new(plan(&[READ])?).single_pass().run(&mut work)?;
+        assert_eq!((counted.rounds, counted.ranges.len()), (1, 40));
+        let error = failed(Session::new(plan(&[READ])?).max_ranges(39).run(&mut work));
+        assert!(error.to_string().contains("max_ranges(40)"), "{error}");
+        assert_eq!(runs, [0, 0, 1, 0, 0]);
+        drop(counted);
+        nothing_is_left_on();
+        Ok(())
+    })
+}
+
+#[test]
+fn the_cache_is_flushed_before_each_pass_and_each_outer_range() -> Outcome {
+    const JOURNAL: &str = "SIM_CUDA_JOURNAL";
+    let folder = tempfile::tempdir()?;
+    let process = Process::of(the_cache_is_flushed_before_each_pass_and_each_outer_range);
+    process.with(JOURNAL, folder.path().join("journal")).run(|| {
+        let flushes = || -> std::io::Result<usize> {
+            let journal = std::fs::read_to_string(given(JOURNAL))?;
+            Ok(journal.lines().filter(|call| *call == "cuLaunchKernel").count())
+        };
+        let mut at_ranges = Vec::new();
+        let session = Session::new(plan(&[READ])?).cache(Cache::Flush).nesting_levels(2);
+        let counted = session.run(|pass| {
+            at_ranges.push(flushes());
+            pass.range("outer", || {
+                at_ranges.push(flushes());
+                pass.range("inner", || at_ranges.push(flushes()));
+            });
+        })?;
+        let at_ranges = at_ranges.into_iter().collect::<Result<Vec<_>, _>>()?;
+        // The first is made with the control. None comes between the outer range's beginning and the inner one.
+        assert_eq!(at_ranges, [2, 3, 3, 4, 5, 5]);
+        assert_eq!(counted.cache.as_ref().map(|report| report.applied), Some(4));
+        assert_eq!(counted.residual, None);
+        let verified = Session::new(plan(&[READ])?).cache(Cache::Flush).verify_cache().run(two_ranges)?;
+        // The simulated rate of its first range is 7000 %.
+        assert_eq!(verified.residual.map(|residual| residual.hit_ratio), Some(70.0));
+        let path = folder.path().join("counters.cuprof");
+        verified.write(&path)?;
+        let dataset = Dataset::open(&path)?;
+        let frame = Frame::read(&dataset, Table::Metrics, &["cache_state"])?;
+        assert!(frame.rows().all(|row| row.text("cache_state") == Some("cold_clean")));
+        assert_eq!(dataset.env()?["counters.cache_residual_hit_ratio"], "70");
+
+        let error = failed(Session::new(plan(&[READ])?).verify_cache().run(two_ranges));
+        assert!(error.to_string().contains("Session::cache"), "{error}");
+        let error = failed(Session::new(plan(&[READ])?).cache(Cache::Flush).run_kernels(|| ()));
+        assert!(error.to_string().contains("Cache::Cupti"), "{error}");
+        drop((counted, verified));
+        nothing_is_left_on();
+        Ok(())
+    })
+}
+
+#[test]
+fn cupti_controls_the_caches_where_it_can() -> Outcome {
+    Process::of(cupti_controls_the_caches_where_it_can).version("13.5").run(|| {
+        let modes = [(Cache::Keep, 0), (Cache::Cupti(CuptiCache::All), 1), (Cache::Cupti(CuptiCache::L2), 2)];
+        for (cache, mode) in modes {
+            Session::new(plan(&[READ])?).cache(cache).run(two_ranges)?;
+            assert_eq!(Simulated::get().cache_mode(), mode);
+            Session::new(plan(&[READ])?).cache(cache).run_kernels(|| {
+                Simulated::get().launch(1);
+            })?;
+            assert_eq!(Simulated::get().cache_mode(), mode);
+        }
+        nothing_is_left_on();
+        Ok(())
+    })
+}
+
+#[test]
+fn a_cupti_that_cannot_control_the_caches_says_so() -> Outcome {
+    Process::of(a_cupti_that_cannot_control_the_caches_says_so).version("13.0").run(|| {
+        let error = failed(Session::new(plan(&[READ])?).cache(Cache::Cupti(CuptiCache::L2)).run(two_ranges));
+        assert_eq!(error.kind, ErrorKind::CuptiTooOld);
+        assert!(error.to_string().contains("13.4"), "{error}");
+        nothing_is_left_on();
         Ok(())
     })
 }

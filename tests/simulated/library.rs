@@ -106,6 +106,8 @@ functions! {
     reset = b"sim_reset"();
     /// Enabled range profilers and host objects.
     profiler_left_on = b"sim_profiler_left_on"() -> u32;
+    /// The cache control mode of the last range profiler.
+    cache_mode = b"sim_cache_mode"() -> u32;
     /// Buffers that it has.
     buffers_held = b"sim_buffers_held"() -> u32;
 }

@@ -8,6 +8,7 @@
 //! * [`work`] has small programs: copies, a training step, streams that overlap, modules that come and go.
 //! * [`Graph`] captures or builds CUDA graphs.
 //! * [`calls`] lists every driver call that starts work on a device, each with what it does.
+//! * [`Known`] are kernels whose instructions and bytes follow from their arguments.
 //! * [`Victims`] are kernels whose time tells what the L2 cache holds.
 //! * [`runtime`] makes copies through libcudart, if one is installed.
 
@@ -15,6 +16,7 @@ pub mod calls;
 mod expected;
 mod gpu;
 mod graph;
+mod known;
 mod raw;
 pub mod runtime;
 mod victims;
@@ -24,6 +26,7 @@ pub use cudarc;
 pub use expected::{Expected, Traffic};
 pub use gpu::{EmptyKernel, Gpu, Kernel, Launcher, SpinReport, cuda_version};
 pub use graph::Graph;
+pub use known::{KNOWN_THREADS, Known};
 pub use victims::Victims;
 
 /// The result of GPU work; the error is a sentence.

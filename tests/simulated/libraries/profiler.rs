@@ -146,6 +146,7 @@ struct Profiler {
     gone: BTreeSet<u64>,
     next: u64,
     enabled: Option<Ranges>,
+    cache_mode: u32,
 }
 
 static PROFILER: LazyLock<Mutex<Profiler>> = LazyLock::new(Mutex::default);
@@ -371,6 +372,7 @@ functions! {
                 return Err(26);
             }
             profiler.enabled = Some(Ranges::default());
+            profiler.cache_mode = if params.get(0) == 36 { params.get32(32) } else { 0 };
             params.set(24, RANGES);
             Ok(())
         }))
@@ -539,6 +541,12 @@ impl Ranges {
             violation("an image was moved or freed while the range profiler was enabled");
         }
     }
+}
+
+/// The cache control mode that the range profiler was enabled with last.
+#[unsafe(no_mangle)]
+pub extern "C" fn sim_cache_mode() -> u32 {
+    profiler().cache_mode
 }
 
 /// How much of it is in use: an enabled range profiler, and host objects.
