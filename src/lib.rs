@@ -75,6 +75,7 @@
 //! | a record is dropped, cut off, without times, or cannot be tied to its launch | its row is kept where there is one, flagged, and counted in [`Profile::losses`] |
 //! | a thread's ring or the pool of buffers is full | events or records are dropped and counted; the application never waits |
 //! | the disk is full | that table ends, its finished parts stay, [`Profiler::finish`] fails with the profile inside |
+//! | CUPTI hangs at the start | [`Builder::start`] gives up after [`Builder::start_timeout`] |
 //! | a kernel never ends, or CUPTI hangs | [`Profiler::finish`] gives up: each of its three steps (GPU and CUPTI, facts of the devices, last rows) may take [`Builder::finish_timeout`]; what was recorded is in the error, unless the last step hangs |
 //! | the profiler is dropped, also by a panic | as [`Profiler::finish`], without a profile |
 //! | the process is killed | each table keeps all parts but its last, see [`Builder::max_part_age`]; [`recover()`] tidies the folder and tells what is lost |

@@ -141,7 +141,14 @@ impl Profiler {
             .and_then(|started| started)
             .and_then(|started| {
                 let watch = Arc::clone(&watch);
-                Ok((prepare(&builder, &libraries, start, named, collector, watch)?, started))
+                match prepare(&builder, &libraries, start, named, collector, watch) {
+                    Ok(prepared) => Ok((prepared, started)),
+                    Err(error) => {
+                        // Switching off may hang like everything else.
+                        let _told_is_the_first = within(limit, "cuprof-undo", LIBRARIES, || drop(started));
+                        Err(error)
+                    }
+                }
             });
         match started.map(|(prepared, mut started)| (prepared, started.0.take())) {
             Ok((prepared, Some((slot, tracing)))) => {

@@ -270,3 +270,19 @@ fn settings_out_of_range_are_refused_before_anything_is_touched() -> Outcome {
         Ok(())
     })
 }
+
+#[test]
+fn a_start_whose_undoing_hangs_comes_back_all_the_same() -> Outcome {
+    let process = Process::of(a_start_whose_undoing_hangs_comes_back_all_the_same);
+    process.failing("cuptiActivityDisable:*:hang").run(|| {
+        let limit = std::time::Duration::from_millis(300);
+        let builder = Profiler::builder().start_timeout(limit).output("/proc/run.cuprof");
+        let Err(error) = builder.start() else { panic!("a session was started") };
+        assert_eq!(error.kind, ErrorKind::Io, "{error}");
+        // CUPTI is still inside the call.
+        let Err(error) = Profiler::builder().start() else { panic!("a session was started") };
+        assert_eq!(error.kind, ErrorKind::AlreadyRunning);
+        assert!(Simulated::get().launch(3) == 3, "the program goes on");
+        Ok(())
+    })
+}
