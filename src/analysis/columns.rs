@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Int32Type, Int64Type, UInt32Type};
+use arrow_array::types::{Int32Type, Int64Type, UInt16Type, UInt32Type};
 use arrow_array::{Array, ArrayRef, BooleanArray, PrimitiveArray, RecordBatch};
 use rustc_hash::FxHashMap;
 
@@ -31,6 +31,7 @@ macro_rules! primitive {
 
 primitive!(int64, Int64Type);
 primitive!(uint32, UInt32Type);
+primitive!(uint16, UInt16Type);
 
 pub(super) fn boolean(batch: &RecordBatch, column: usize) -> Result<&BooleanArray> {
     typed(batch, column, batch.column(column).as_boolean_opt())

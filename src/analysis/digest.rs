@@ -10,7 +10,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::busy::{Piece, Queue, devices};
 use super::collection::{Collection, LostRows, Progress};
-use super::columns::int64;
+use super::columns::{Names, int64};
 use super::filter::Filter;
 use super::gather::{
     KernelSums, LAUNCH_COLUMNS, RANGE_COLUMNS, Seen, SeenRanges, TRANSFER_COLUMNS, TransferSums,
@@ -65,6 +65,8 @@ pub struct Digest {
     pub transfers: Vec<TransferTime>,
     /// Devices, and the streams of each: when they worked, and when not.
     pub devices: Vec<DeviceTime>,
+    /// The time of each kernel in each range path, without nested ranges; none for outside of all ranges.
+    pub by_range_and_kernel: BTreeMap<(Option<Arc<str>>, Arc<str>), i64>,
 }
 
 /// A dataset, in short.
@@ -162,6 +164,7 @@ impl Collection {
         let mut kernels: BTreeMap<Arc<str>, KernelSums> = BTreeMap::new();
         let mut moved: BTreeMap<Arc<str>, TransferSums> = BTreeMap::new();
         let mut own: BTreeMap<Arc<str>, Own> = BTreeMap::new();
+        let mut pairs = BTreeMap::new();
         let mut sets: FxHashMap<(usize, i64), Own> = FxHashMap::default();
         for (seen, of_launches) in launches
             .into_iter()
@@ -186,6 +189,12 @@ impl Collection {
                     seen.paths.texts().iter().zip(&seen.own).filter(|(_, own)| own.launches > 0)
                 {
                     own.entry(Arc::clone(path)).or_default().merge(*sums);
+                }
+                let text = |names: &Names, code: u32| names.texts().get(code as usize).cloned();
+                for ((path, name), ns) in &seen.pairs {
+                    let Some(name) = text(&seen.names, *name) else { continue };
+                    let sum: &mut i64 = pairs.entry((text(&seen.paths, *path), name)).or_default();
+                    *sum = sum.saturating_add(*ns);
                 }
                 for (set, sums) in seen.sets {
                     sets.entry(set).or_default().merge(sums);
@@ -233,6 +242,7 @@ impl Collection {
             kernels: kernel_times(kernels, counts.kernel_ns),
             transfers: transfer_times(moved, counts.transfer_ns),
             devices: devices(self, queues),
+            by_range_and_kernel: pairs,
         })
     }
 

@@ -55,6 +55,8 @@ pub(super) struct Seen<'a> {
     pub own: Vec<Own>,
     /// By set of process-wide ranges; only where they are filtered.
     pub sets: FxHashMap<(usize, i64), Own>,
+    /// By path and kernel.
+    pub pairs: FxHashMap<(u32, u32), i64>,
     pub counts: Counts,
     pub span: Option<(i64, i64)>,
     pub queues: FxHashMap<Queue, Vec<Piece>>,
@@ -77,6 +79,7 @@ impl<'a> Seen<'a> {
             transfers: Vec::new(),
             own: Vec::new(),
             sets: FxHashMap::default(),
+            pairs: FxHashMap::default(),
             counts: Counts::default(),
             span: None,
             queues: FxHashMap::default(),
@@ -179,6 +182,8 @@ impl<'a> Seen<'a> {
                     KernelSums { calls: 1, total_ns: duration_ns, min_ns: duration_ns, max_ns: duration_ns };
                 sums.add(one);
             }
+            let pair = self.pairs.entry((path, name)).or_default();
+            *pair = pair.saturating_add(duration_ns);
             self.extend_span(start, end);
         }
         (self.name_codes, self.path_codes) = (names, paths);

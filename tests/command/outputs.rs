@@ -61,3 +61,19 @@ fn the_same_files_give_the_same_bytes() -> Outcome {
     }
     Ok(())
 }
+
+#[test]
+fn traces_are_written_and_never_into_a_terminal() -> Outcome {
+    for name in RECORDINGS {
+        let dataset = format!("{name}.cuprof");
+        let stacks = line(&format!("trace {dataset} --format collapsed"))?.expect(0)?.out;
+        compare(&format!("stacks_{name}.txt"), &stacks)?;
+        let folder = tempfile::tempdir()?;
+        let file = folder.path().join("run.pftrace");
+        finished(cuprof().args(["trace", &dataset, "--output"]).arg(&file))?.expect(0)?;
+        let piped = cuprof().args(["trace", &dataset]).output()?.stdout;
+        assert!(std::fs::read(&file)? == piped, "{name}: a pipe gets what a file gets");
+        finished(cuprof().args(["trace", &dataset, "--output"]).arg(&file))?.expect(73)?;
+    }
+    Ok(())
+}

@@ -1,3 +1,4 @@
 mod digests;
 mod hostile;
 mod samples;
+mod traces;

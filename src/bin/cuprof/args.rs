@@ -20,6 +20,7 @@ pub struct Arguments {
 const TOP_HELP: &str = "\
 Examples:
   cuprof summary run.cuprof              where the GPU time went
+  cuprof trace run.cuprof -o run.pftrace for ui.perfetto.dev
   cuprof replay run.cuprofrec            a dataset of a recording
   cuprof doctor                          whether this machine can be profiled
 
@@ -30,6 +31,9 @@ pub enum Command {
     /// Where the GPU time went: ranges, kernels, transfers, devices
     #[command(after_help = SUMMARY_HELP)]
     Summary(Box<Summary>),
+    /// A trace for a timeline viewer, or stacks for a flame graph
+    #[command(after_help = TRACE_HELP)]
+    Trace(Box<Trace>),
     /// What keeps this machine from being profiled, and what to do about it
     #[command(after_help = DOCTOR_HELP)]
     Doctor,
@@ -42,6 +46,12 @@ pub enum Command {
     /// Hardware counters: which a chip has, and how many passes they take
     #[command(after_help = METRICS_HELP, arg_required_else_help = true)]
     Metrics(Metrics),
+    /// The clocks of this machine's GPUs
+    #[command(after_help = CLOCKS_HELP, arg_required_else_help = true)]
+    Clocks {
+        #[command(subcommand)]
+        what: ClocksCommand,
+    },
     /// Prints completions for a shell
     #[command(after_help = COMPLETIONS_HELP)]
     Completions {
@@ -69,6 +79,19 @@ Examples:
 In the tree of ranges, GPU time is that of all kernels launched inside, and Self what is left without nested ranges.
 Span runs from the first start to the last end of an instance's kernels. Busy time of a device is when at least one
 kernel or transfer ran on it; gaps are the times without any.";
+
+const TRACE_HELP: &str = "\
+Examples:
+  cuprof trace run.cuprof --output run.pftrace           open it at https://ui.perfetto.dev
+  cuprof trace run.cuprof --from 2s --to 2.1s -o part.pftrace
+  cuprof trace run.cuprof --format collapsed | flamegraph.pl > run.svg
+
+Threads have their ranges, launching calls and marks; devices have their streams; arrows lead from a launching call to its
+kernel. Viewers hold about a gigabyte: of a long run, take a part by --from and --to.";
+
+const CLOCKS_HELP: &str = "\
+Examples:
+  cuprof clocks reset";
 
 const DOCTOR_HELP: &str = "\
 Exits with 1 where a session could not start here.";
@@ -260,6 +283,33 @@ impl From<Order> for Sort {
             Order::Name => Self::Name,
         }
     }
+}
+
+#[derive(Args, Debug)]
+pub struct Trace {
+    #[command(flatten)]
+    pub input: Input,
+    #[command(flatten)]
+    pub destination: Destination,
+    /// What to write
+    #[arg(short, long, value_enum, default_value_t)]
+    pub format: TraceFormat,
+}
+
+/// What a trace is written as.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum TraceFormat {
+    /// Perfetto's protobuf, for ui.perfetto.dev and trace_processor
+    #[default]
+    Perfetto,
+    /// Ranges and kernels as stacks with nanoseconds, for flame graphs
+    Collapsed,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ClocksCommand {
+    /// Releases the clocks that dead processes of cuprof left pinned; nothing else is touched
+    Reset,
 }
 
 #[derive(Args, Debug)]

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::args::{Arguments, Command};
+use crate::args::{Arguments, ClocksCommand, Command};
 use crate::exit::{Failure, INTERNAL};
 
 fn main() -> ExitCode {
@@ -34,10 +34,12 @@ fn main() -> ExitCode {
 fn dispatch(command: Command) -> Result<u8, Failure> {
     match command {
         Command::Summary(summary) => show::summary(&summary),
+        Command::Trace(trace) => show::trace(&trace),
         Command::Doctor => tools::doctor(),
         Command::Replay(replay) => tools::replay(&replay),
         Command::Recover(recover) => tools::recover(&recover),
         Command::Metrics(metrics) => tools::metrics::run(&metrics),
+        Command::Clocks { what: ClocksCommand::Reset } => tools::reset_clocks(),
         Command::Completions { shell } => tools::completions(shell),
         Command::Man { output } => tools::man(output.as_deref()),
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::exit::{Failure, OUTPUT, WRITE};
+use crate::exit::{Failure, OUTPUT, USAGE, WRITE};
 
 /// An output that grows.
 pub enum Output {
@@ -28,6 +28,16 @@ impl Output {
         let file = File::create_new(unfinished.path()).map_err(|error| cannot("create", path, &error))?;
         let writer = BufWriter::with_capacity(1 << 18, file);
         Ok(Self::File { writer, unfinished, path: path.to_owned(), force })
+    }
+
+    /// The same for what no terminal shows.
+    pub fn create_binary(path: Option<&Path>, force: bool) -> Result<Self, Failure> {
+        let output = Self::create(path, force)?;
+        if matches!(output, Self::Standard(_)) && std::io::stdout().is_terminal() {
+            let what = "this would fill the terminal with bytes: name a file with --output, or use a pipe";
+            return Err(Failure::new(USAGE, what));
+        }
+        Ok(output)
     }
 
     /// Writes out what is left, and gives a file its name.

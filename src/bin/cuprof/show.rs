@@ -3,11 +3,11 @@
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
-use cuprof::analysis::{Collection, Section, View, terminal};
+use cuprof::analysis::{Collection, Section, TraceError, View, terminal};
 
-use crate::args::{self, Format, Input};
-use crate::exit::{Failure, INPUT, SUCCESS};
-use crate::output::{Meter, refuse_existing, write_text};
+use crate::args::{self, Format, Input, TraceFormat};
+use crate::exit::{Failure, INPUT, INTERNAL, SUCCESS};
+use crate::output::{Meter, Output, refuse_existing, write_text};
 
 pub fn summary(summary: &args::Summary) -> Result<u8, Failure> {
     let destination = &summary.destination;
@@ -42,6 +42,34 @@ pub fn summary(summary: &args::Summary) -> Result<u8, Failure> {
     };
     write_text(output, destination.force, &text)?;
     Ok(verdict(&collection, &summary.input))
+}
+
+pub fn trace(trace: &args::Trace) -> Result<u8, Failure> {
+    let destination = &trace.destination;
+    let path = destination.output.as_deref();
+    let collection = open(&trace.input)?;
+    let filter = trace.input.filter();
+    let meter = Meter::new("drawing");
+    let tell = |done, total| meter.tell(done, total);
+    match trace.format {
+        TraceFormat::Collapsed => {
+            let stacks = collection.digest(&filter, &tell)?.to_collapsed();
+            drop(meter);
+            write_text(path, destination.force, &stacks)?;
+        }
+        TraceFormat::Perfetto => {
+            let mut output = Output::create_binary(path, destination.force)?;
+            match collection.write_perfetto(&filter, &mut output, &tell) {
+                Ok(_traced) => {}
+                Err(TraceError::Read(error)) => return Err(error.into()),
+                Err(TraceError::Write(error)) => return Err(output.failed(&error)),
+                Err(other) => return Err(Failure::new(INTERNAL, other.to_string())),
+            }
+            drop(meter);
+            output.finish()?;
+        }
+    }
+    Ok(verdict(&collection, &trace.input))
 }
 
 fn view(summary: &args::Summary) -> View {

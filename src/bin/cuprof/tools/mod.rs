@@ -6,10 +6,10 @@ use std::io::Write;
 use std::path::Path;
 
 use clap::CommandFactory;
-use cuprof::ErrorKind;
+use cuprof::{ErrorKind, ResetOutcome};
 
 use crate::args::{self, Arguments};
-use crate::exit::{Failure, INPUT, NOT_READY, OUTPUT, SUCCESS};
+use crate::exit::{Failure, INPUT, NOT_READY, OUTPUT, SUCCESS, UNAVAILABLE};
 use crate::output::{Output, Unfinished, refuse_existing, write_text};
 
 pub fn doctor() -> Result<u8, Failure> {
@@ -22,6 +22,32 @@ pub fn recover(recover: &args::Recover) -> Result<u8, Failure> {
     let recovery = cuprof::recover(&recover.path)?;
     write_text(None, false, &recovery.to_string())?;
     Ok(SUCCESS)
+}
+
+pub fn reset_clocks() -> Result<u8, Failure> {
+    let resets = cuprof::reset_clocks(None)?;
+    let mut text = String::new();
+    if resets.is_empty() {
+        text += "no process of cuprof has ever pinned clocks here\n";
+    }
+    let mut failed = false;
+    for reset in &resets {
+        let what = match &reset.outcome {
+            ResetOutcome::Nothing => "nothing was left".to_owned(),
+            ResetOutcome::Held(Some(pid)) => format!("process {pid} has the clocks, and keeps them"),
+            ResetOutcome::Held(None) => "a process has the clocks, and keeps them".to_owned(),
+            ResetOutcome::Released(pid) => format!("released what process {pid} had left"),
+            ResetOutcome::Outlived(pid) => format!("what process {pid} had left went with a reboot"),
+            ResetOutcome::Failed(error) => {
+                failed = true;
+                error.to_string()
+            }
+            other => format!("{other:?}"),
+        };
+        text += &format!("{}: {what}\n", reset.gpu_uuid);
+    }
+    write_text(None, false, &text)?;
+    Ok(if failed { UNAVAILABLE } else { SUCCESS })
 }
 
 pub fn replay(replay: &args::Replay) -> Result<u8, Failure> {
