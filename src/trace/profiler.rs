@@ -123,6 +123,9 @@ impl Profiler {
         channel::begin_session(collector.thread().clone());
 
         let may_be_injected = issues::of(libraries.version).all(|issue| issue.name != issues::NVTX_CRASHES);
+        if builder.nvtx_libraries && may_be_injected {
+            nvtx::initialise();
+        }
         let nvtx_injection =
             (builder.nvtx_libraries && may_be_injected).then(|| Injection::set(libraries.loaded.path()));
         let other_nvtx = match &nvtx_injection {
