@@ -126,6 +126,7 @@
 //! | 1 | `buffer`, `channel` | the pool that CUPTI fills; a bounded ring for each thread |
 //! | 1 | `record` | bytes to typed records, by the layout of the library that runs |
 //! | 1 | `table`, `capture` | Arrow and Parquet; recordings |
+//! | 1 | `stats` | what repeated measurements tell, and how certainly |
 //! | 2 | `range` | stacks, process-wide sets, guards, the NVTX handler, the `tracing` layer |
 //! | 2 | `attribute`, `names`, `summary` | records to launches to ranges; kernel names; the printed result |
 //! | 3 | `cupti` | the only caller of CUPTI, and what CUPTI calls back |
@@ -152,6 +153,7 @@ mod losses;
 mod names;
 mod range;
 mod record;
+pub mod stats;
 mod summary;
 mod sync;
 mod table;

@@ -14,6 +14,7 @@ use cupti_sys::loader::{Environment, LoadOptions, Reason, Source, search};
 use self::machine::Machine;
 use crate::cupti::Libraries;
 use crate::driver::Driver;
+use crate::driver::nvml::Nvml;
 use crate::error::{Error, ErrorKind};
 use crate::issues;
 use crate::trace::{self, Profiler};
@@ -51,6 +52,8 @@ pub enum Topic {
     Driver,
     /// The GPUs.
     Gpu,
+    /// NVML, by which clocks and temperatures are read.
+    Nvml,
     /// The CUPTI library.
     Cupti,
     /// Whether a session can start.
@@ -70,6 +73,7 @@ impl fmt::Display for Topic {
         f.pad(match self {
             Self::Driver => "driver",
             Self::Gpu => "GPU",
+            Self::Nvml => "NVML",
             Self::Cupti => "CUPTI",
             Self::Session => "session",
             Self::Counters => "counters",
@@ -184,6 +188,7 @@ pub fn doctor() -> Diagnosis {
     let driver = driver(&before, &mut findings);
     let libraries = driver.and_then(|driver| {
         gpus(driver, &before, &mut findings);
+        nvml(&mut findings);
         cupti(driver, &mut findings)
     });
     match libraries {
@@ -241,6 +246,18 @@ fn gpus(driver: &Driver, machine: &Machine, findings: &mut Vec<Finding>) {
             findings.push(finding);
         }
     }
+}
+
+fn nvml(findings: &mut Vec<Finding>) {
+    findings.push(match Nvml::get(None) {
+        Ok(_) => Finding::new(
+            Severity::Ok,
+            Topic::Nvml,
+            "NVML answers: clocks, temperatures and throttling can be read",
+        ),
+        // Tracing does without.
+        Err(error) => Finding::from_error(Severity::Warning, Topic::Nvml, error),
+    });
 }
 
 /// The library that a session would use, and why; and what else there is.

@@ -16,7 +16,7 @@ use crate::session::Ends;
 const KILLED: u64 = 50;
 
 /// One in so many of them launches much, so that it is likely killed while a large part is written.
-const LARGE_EVERY: u64 = 8;
+const LARGE_EVERY: u64 = 12;
 
 /// Splitmix64.
 fn random(state: &mut u64) -> u64 {

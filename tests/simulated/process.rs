@@ -30,7 +30,8 @@ const SEARCHED: [&str; 7] = [
     "NVTX_INJECTION64_PATH",
 ];
 
-/// A test takes no longer, unless it says so. A hanging one is killed.
+/// A test takes no longer, unless it says so, and but for what `CUPROF_TEST_PATIENCE` multiplies it with. A hanging one
+/// is killed.
 const LIMIT: Duration = Duration::from_secs(50);
 
 /// How the process of a test ends.
@@ -169,9 +170,10 @@ impl Process {
     fn spawn(&self) -> Result<String, Box<dyn std::error::Error>> {
         let mut child = self.start()?;
         let readers = [read(child.stdout.take()), read(child.stderr.take())];
+        let patience = std::env::var("CUPROF_TEST_PATIENCE").ok().and_then(|times| times.parse().ok());
         let mut texts = Vec::new();
         for reader in readers {
-            let Ok(text) = reader.recv_timeout(self.limit) else {
+            let Ok(text) = reader.recv_timeout(self.limit * patience.unwrap_or(1)) else {
                 child.kill()?;
                 child.wait()?;
                 return Err(format!("{} hung", self.test).into());
