@@ -45,6 +45,8 @@
 //! |---|---|---|
 //! | `nvtx` | [`range!`] is also emitted as an NVTX range, so that Nsight tools see it; the `nvtx` crate itself | libclang |
 //! | `tracing` | `cuprof::tracing::Layer`: spans are ranges | |
+//! | `analysis` | `cuprof::analysis`: datasets summed up, drawn as traces | |
+//! | `cli` | the command `cuprof` | |
 //! | `bindgen` | regenerates the bindings and compares them; for work on this crate | libclang, CUDA's headers |
 //!
 //! # The same conditions each time
@@ -129,6 +131,7 @@
 //! | 1 | `stats` | what repeated measurements tell, and how certainly |
 //! | 2 | `range` | stacks, process-wide sets, guards, the NVTX handler, the `tracing` layer |
 //! | 2 | `attribute`, `names`, `summary` | records to launches to ranges; kernel names; the printed result |
+//! | 3 | `analysis` | datasets, summed up and drawn |
 //! | 3 | `cupti` | the only caller of CUPTI, and what CUPTI calls back |
 //! | 4 | `trace` | a session: builder, worker, end; replay |
 //! | 4 | `control` | what is done to a GPU so that a measurement can be repeated |
@@ -138,6 +141,8 @@
 //! A room uses only rooms of lower floors; `tests/floors.rs` enforces that. The raw interface (generated bindings, the
 //! layouts of every version, the loader) is the crate `cupti-sys`.
 
+#[cfg(feature = "analysis")]
+pub mod analysis;
 mod attribute;
 mod buffer;
 mod capture;

@@ -19,8 +19,8 @@ const FLOORS: [&[&str]; 8] = [
     &["buffer", "capture", "channel", "driver", "record", "stats", "table"],
     // Ranges log to the channel; the others make or sum up the tables' rows.
     &["attribute", "names", "range", "summary"],
-    // CUPTI, and what it calls back.
-    &["cupti"],
+    // CUPTI, and what it calls back; what reads the files, and calls nothing.
+    &["analysis", "cupti"],
     // All of it in one session; what is done to a GPU beside.
     &["control", "trace"],
     // Counters never run beside a trace, and give way to one.
@@ -286,7 +286,9 @@ fn assert_none(wrong: &[String], rule: &str) {
 
 #[test]
 fn a_room_uses_only_rooms_below_it() -> Outcome {
-    let wrong: Vec<_> = sources("src")?.iter().flat_map(wrong_uses).collect();
+    let sources = sources("src")?;
+    // The command is a crate of its own: it sees the library as its users do.
+    let wrong: Vec<_> = sources.iter().filter(|source| source.room() != "bin").flat_map(wrong_uses).collect();
     assert_none(&wrong, "rooms use only lower floors (the table is in tests/floors.rs):");
     Ok(())
 }

@@ -285,7 +285,7 @@ fn records_of_another_session_are_forgotten() {
     ring.push(1, &named::<Stamp>(&long));
     ring.push(2, &launch(2));
     assert_eq!(correlations(&drained(&ring, 2)), [2]);
-    assert_eq!(drained(&ring, 1), []);
+    assert!(drained(&ring, 1).is_empty());
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! The result in short: kernels, ranges and transfers by name, summed up while the rows stream by.
 
-mod render;
+pub(crate) mod page;
+pub(crate) mod render;
 #[cfg(test)]
 mod tests;
-mod text;
+pub(crate) mod text;
 
 use std::fmt;
 use std::sync::Arc;

@@ -3,7 +3,8 @@
 use std::fmt::Write;
 use std::io::IsTerminal;
 
-use super::text::{bandwidth, bytes, count, counted, one_line, percent, shortened, time, width};
+use super::page::{Grid, JOINED_SPACE, Page};
+use super::text::{bandwidth, bytes, count, counted, one_line, percent, time};
 use super::{RangeSummary, Summary};
 
 /// Kernels that are printed; the rest is one line. The numbers of all are in [`Summary::kernels`].
@@ -13,13 +14,6 @@ const SHOWN_KERNELS: usize = 20;
 const SHOWN_RANGES: usize = 40;
 
 const DEFAULT_WIDTH: usize = 100;
-const MIN_WIDTH: usize = 40;
-
-/// A name with less room than this says nothing; columns of numbers make way.
-const MIN_NAME_WIDTH: usize = 22;
-
-/// Stands for a space inside of a [`Page::paragraph`] that no line may end at.
-const JOINED_SPACE: &str = "\u{a0}";
 
 /// Which characters a text may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +26,7 @@ pub enum Symbols {
 }
 
 /// What fits where standard output goes.
-pub(super) fn of_stdout() -> (usize, Symbols) {
+pub(crate) fn of_stdout() -> (usize, Symbols) {
     let stdout = std::io::stdout();
     let symbols = if stdout.is_terminal() { Symbols::Unicode } else { Symbols::Ascii };
     let terminal = rustix::termios::tcgetwinsize(&stdout).ok().map(|size| usize::from(size.ws_col));
@@ -42,7 +36,7 @@ pub(super) fn of_stdout() -> (usize, Symbols) {
 }
 
 pub(super) fn render(summary: &Summary, width: usize, symbols: Symbols) -> String {
-    let mut page = Page { text: String::new(), width: width.max(MIN_WIDTH), symbols };
+    let mut page = Page::new(width, symbols);
     page.losses(summary);
     page.warnings(summary);
     page.totals(summary);
@@ -50,12 +44,6 @@ pub(super) fn render(summary: &Summary, width: usize, symbols: Symbols) -> Strin
     page.kernels(summary);
     page.transfers(summary);
     page.text
-}
-
-struct Page {
-    text: String,
-    width: usize,
-    symbols: Symbols,
 }
 
 impl Page {
@@ -194,57 +182,6 @@ impl Page {
         }
         self.grid(grid);
     }
-
-    fn time(&self, ns: i64) -> String {
-        time(ns as f64, self.symbols) // CAST: for people
-    }
-
-    fn left_out(&mut self, number: usize, what: &str) {
-        if number > 0 {
-            self.paragraph("", "", &format!("({} more)", counted(number as u64, what)));
-        }
-    }
-
-    /// Text in lines that fit.
-    fn paragraph(&mut self, first: &str, next: &str, text: &str) {
-        let mut line = first.to_owned();
-        let mut is_empty = true;
-        for word in one_line(text).split(' ').filter(|word| !word.is_empty()) {
-            if !is_empty && width(&line) + 1 + width(word) > self.width {
-                self.text.push_str(&line);
-                self.text.push('\n');
-                line = next.to_owned();
-                is_empty = true;
-            }
-            if !is_empty {
-                line.push(' ');
-            }
-            line.push_str(&word.replace(JOINED_SPACE, " "));
-            is_empty = false;
-        }
-        self.text.push_str(&line);
-        self.text.push('\n');
-    }
-
-    /// A table: numbers to the left, aligned to the right, and the name in what is left of the line.
-    fn grid(&mut self, grid: Grid) {
-        let (columns, name_width) = grid.fit(self.width);
-        self.text.push('\n');
-        for row in &grid.rows {
-            let mut line = String::new();
-            for &(column, cell_width) in &columns {
-                let cell = &row.cells[column];
-                let padding = cell_width.saturating_sub(width(cell));
-                let _ = write!(line, "{:padding$}{cell}  ", "");
-            }
-            // An indentation beyond half of the room would leave no name.
-            let indent = (2 * row.depth).min(name_width / 2);
-            let name = shortened(&row.name, name_width - indent, self.symbols);
-            let _ = write!(line, "{:indent$}{name}", "");
-            self.text.push_str(line.trim_end());
-            self.text.push('\n');
-        }
-    }
 }
 
 /// The ranges to print, in their order. A range takes at least as long as those inside of it and precedes them, so
@@ -259,47 +196,4 @@ fn longest(ranges: &[RangeSummary]) -> impl Iterator<Item = &RangeSummary> {
 
 fn label(range: &RangeSummary) -> String {
     if range.kind == "process" { format!("{} (process-wide)", range.name) } else { range.name.to_string() }
-}
-
-/// Rows of numbers with a name.
-struct Grid {
-    /// The first row holds the titles.
-    rows: Vec<GridRow>,
-    /// The columns to leave out first where there is little room.
-    expendable: &'static [usize],
-}
-
-struct GridRow {
-    cells: Vec<String>,
-    depth: usize,
-    name: String,
-}
-
-impl Grid {
-    fn new(name: &str, titles: &[&str], expendable: &'static [usize]) -> Self {
-        let cells = titles.iter().map(|title| (*title).to_owned()).collect();
-        Self { rows: vec![GridRow { cells, depth: 0, name: name.to_owned() }], expendable }
-    }
-
-    fn push<const N: usize>(&mut self, cells: [String; N], depth: usize, name: String) {
-        self.rows.push(GridRow { cells: cells.into(), depth, name: one_line(&name) });
-    }
-
-    /// The columns that fit, each with its width, and the room for the name.
-    fn fit(&self, line_width: usize) -> (Vec<(usize, usize)>, usize) {
-        let cells = self.rows.first().map_or(0, |row| row.cells.len());
-        let column_width =
-            |column: usize| self.rows.iter().map(|row| width(&row.cells[column])).max().unwrap_or(0);
-        let mut columns: Vec<(usize, usize)> =
-            (0..cells).map(|column| (column, column_width(column))).collect();
-        let longest = self.rows.iter().map(|row| 2 * row.depth + width(&row.name)).max().unwrap_or(0);
-        let used = |columns: &[(usize, usize)]| columns.iter().map(|(_, width)| width + 2).sum::<usize>();
-        for expendable in self.expendable {
-            if used(&columns) + longest.min(MIN_NAME_WIDTH) > line_width {
-                columns.retain(|(column, _)| column != expendable);
-            }
-        }
-        let name_width = line_width.saturating_sub(used(&columns)).max(1);
-        (columns, name_width)
-    }
 }

@@ -3,18 +3,18 @@
 use super::Symbols;
 
 /// A time with four digits and its unit: `1.234 ms`. Whole nanoseconds below a microsecond.
-pub(super) fn time(ns: f64, symbols: Symbols) -> String {
+pub(crate) fn time(ns: f64, symbols: Symbols) -> String {
     let micro = if symbols == Symbols::Unicode { "µs" } else { "us" };
     scaled(ns, &["ns", micro, "ms", " s"])
 }
 
 /// An amount of memory: `1.234 MB`, in powers of 1000 as bandwidths are.
-pub(super) fn bytes(bytes: f64) -> String {
+pub(crate) fn bytes(bytes: f64) -> String {
     scaled(bytes, &[" B", "kB", "MB", "GB", "TB"])
 }
 
 /// A bandwidth: `1.234 GB/s`.
-pub(super) fn bandwidth(bytes_per_s: f64) -> String {
+pub(crate) fn bandwidth(bytes_per_s: f64) -> String {
     bytes(bytes_per_s) + "/s"
 }
 
@@ -37,12 +37,12 @@ fn scaled(value: f64, units: &[&str]) -> String {
 }
 
 /// A part of 1 as a percentage: `12.3%`, and never `0.0%` for what is there.
-pub(super) fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     if share > 0.0 && share < 0.0005 { "<0.1%".to_owned() } else { format!("{:.1}%", share * 100.0) }
 }
 
 /// A count with its thousands apart: `12,345`.
-pub(super) fn count(value: u64) -> String {
+pub(crate) fn count(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (i, digit) in digits.chars().enumerate() {
@@ -55,7 +55,7 @@ pub(super) fn count(value: u64) -> String {
 }
 
 /// `1 launch`, `2 launches`.
-pub(super) fn counted(value: u64, one: &str) -> String {
+pub(crate) fn counted(value: u64, one: &str) -> String {
     let plural = match value {
         1 => "",
         _ if one.ends_with("ch") => "es",
@@ -83,17 +83,17 @@ fn char_width(c: char) -> usize {
 }
 
 /// Columns that a text takes.
-pub(super) fn width(text: &str) -> usize {
+pub(crate) fn width(text: &str) -> usize {
     text.chars().map(char_width).sum()
 }
 
 /// A name on one line: a control character would move the cursor, or worse.
-pub(super) fn one_line(name: &str) -> String {
+pub(crate) fn one_line(name: &str) -> String {
     name.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 /// The name in at most `columns`: its beginning and its end, which tell more than its middle.
-pub(super) fn shortened(name: &str, columns: usize, symbols: Symbols) -> String {
+pub(crate) fn shortened(name: &str, columns: usize, symbols: Symbols) -> String {
     if width(name) <= columns {
         return name.to_owned();
     }

@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use arrow_array::{Array, RecordBatch, StringArray, new_null_array};
 use arrow_schema::{Field, Schema, SchemaRef};
+#[cfg(feature = "analysis")]
+use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
@@ -28,6 +30,15 @@ pub const READ_BATCH_ROWS: usize = 65_536;
 #[derive(Debug)]
 pub struct Dataset {
     tables: BTreeMap<Table, Vec<Part>>,
+}
+
+/// A row group of a part.
+#[cfg(feature = "analysis")]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Group {
+    pub table: Table,
+    part: usize,
+    index: usize,
 }
 
 #[derive(Debug)]
@@ -51,6 +62,24 @@ impl Part {
             None => new_null_array(field.data_type(), batch.num_rows()),
         };
         Ok(RecordBatch::try_new(Arc::clone(schema), schema.fields().iter().map(column).collect())?)
+    }
+}
+
+#[cfg(feature = "analysis")]
+impl Part {
+    /// These columns, in this order; all null where the file lacks one.
+    fn pick(&self, batch: &RecordBatch, columns: &[&str]) -> Result<RecordBatch, ParquetError> {
+        let schema = self.completed.as_ref().unwrap_or_else(|| self.metadata.schema());
+        let (mut fields, mut picked) = (Vec::with_capacity(columns.len()), Vec::with_capacity(columns.len()));
+        for name in columns {
+            let field = schema.field_with_name(name)?;
+            fields.push(field.clone());
+            picked.push(match batch.column_by_name(name) {
+                Some(column) => Arc::clone(column),
+                None => new_null_array(field.data_type(), batch.num_rows()),
+            });
+        }
+        Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), picked)?)
     }
 }
 
@@ -174,6 +203,44 @@ impl Dataset {
         Ok(facts)
     }
 
+    /// The row groups of a table, in the order in which they were written.
+    #[cfg(feature = "analysis")]
+    pub(crate) fn groups(&self, table: Table) -> Vec<Group> {
+        let mut groups = Vec::new();
+        for (part, found) in self.parts(table).iter().enumerate() {
+            for index in 0..found.metadata.metadata().num_row_groups() {
+                groups.push(Group { table, part, index });
+            }
+        }
+        groups
+    }
+
+    /// Some columns of a row group, batch by batch, in the order in which they are named. An error ends it.
+    #[cfg(feature = "analysis")]
+    pub(crate) fn scan<'a>(
+        &'a self,
+        group: &Group,
+        columns: &'a [&'a str],
+    ) -> impl Iterator<Item = Result<RecordBatch>> + 'a {
+        let part = self.parts(group.table).get(group.part);
+        let index = group.index;
+        let mut reader = part.map(|part| {
+            let file = open(&part.path)?;
+            guarded(&part.path, || read_group(file, part, index, columns)).map(|reader| (part, reader))
+        });
+        std::iter::from_fn(move || match reader.take()? {
+            Ok((part, mut batches)) => {
+                let next = || batches.next().transpose()?.map(|batch| part.pick(&batch, columns)).transpose();
+                let batch = guarded(&part.path, next).transpose()?;
+                if batch.is_ok() {
+                    reader = Some(Ok((part, batches)));
+                }
+                Some(batch)
+            }
+            Err(error) => Some(Err(error)),
+        })
+    }
+
     fn parts(&self, table: Table) -> &[Part] {
         self.tables.get(&table).map_or(&[], Vec::as_slice)
     }
@@ -266,4 +333,16 @@ fn read_part(file: File, part: &Part) -> Result<ParquetRecordBatchReader, Parque
     ParquetRecordBatchReaderBuilder::new_with_metadata(file, part.metadata.clone())
         .with_batch_size(READ_BATCH_ROWS)
         .build()
+}
+
+#[cfg(feature = "analysis")]
+fn read_group(
+    file: File,
+    part: &Part,
+    index: usize,
+    columns: &[&str],
+) -> Result<ParquetRecordBatchReader, ParquetError> {
+    let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, part.metadata.clone());
+    let mask = ProjectionMask::columns(builder.parquet_schema(), columns.iter().copied());
+    builder.with_projection(mask).with_row_groups(vec![index]).with_batch_size(READ_BATCH_ROWS).build()
 }

@@ -12,7 +12,7 @@ fn session_of(launches: u32) -> Result<Profile, Box<dyn std::error::Error>> {
     let profiler = Profiler::builder().start()?;
     Simulated::get().launch(launches);
     let profile = profiler.whole()?;
-    assert_eq!(profile.launches(), launches.into());
+    assert_eq!(profile.launches(), u64::from(launches));
     Ok(profile)
 }
 

@@ -1,0 +1,164 @@
+//! Which rows are looked at.
+
+use std::fmt;
+
+use regex_lite::Regex;
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// A pattern of names.
+#[derive(Clone, Debug)]
+pub struct Pattern {
+    text: String,
+    /// Matches names.
+    whole: Regex,
+    /// Matches paths of ranges, and those of the ranges inside.
+    inside: Regex,
+}
+
+impl Pattern {
+    /// A pattern as shells have it: `*` is any text, `?` any one character, everything else itself. It has to match the
+    /// whole name. A path of ranges matches, too, if it lies inside of one that does.
+    ///
+    /// ```
+    /// # fn main() -> cuprof::Result<()> {
+    /// use cuprof::analysis::Pattern;
+    ///
+    /// let gemm = Pattern::glob("*gemm*")?;
+    /// assert!(gemm.matches("void cutlass::gemm<float>(int)") && !gemm.matches("saxpy"));
+    /// let step = Pattern::glob("epoch/step")?;
+    /// assert!(step.matches_path("epoch/step/forward") && !step.matches_path("epoch/stepping"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] for a pattern that is too large.
+    pub fn glob(pattern: &str) -> Result<Self> {
+        let mut body = String::from("(?s:");
+        for c in pattern.chars() {
+            match c {
+                '*' => body.push_str(".*"),
+                '?' => body.push('.'),
+                c => body.push_str(&regex_lite::escape(c.encode_utf8(&mut [0; 4]))),
+            }
+        }
+        body.push(')');
+        let whole = compiled(pattern, &format!(r"\A{body}\z"))?;
+        let inside = compiled(pattern, &format!(r"\A{body}(?s:/.*)?\z"))?;
+        Ok(Self { text: pattern.to_owned(), whole, inside })
+    }
+
+    /// A regular expression, which matches anywhere in a name (syntax of the crate `regex-lite`).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] where it is none, with the place.
+    pub fn regex(pattern: &str) -> Result<Self> {
+        let regex = compiled(pattern, pattern)?;
+        Ok(Self { text: pattern.to_owned(), whole: regex.clone(), inside: regex })
+    }
+
+    /// Whether a name matches.
+    #[must_use]
+    pub fn matches(&self, name: &str) -> bool {
+        self.whole.is_match(name)
+    }
+
+    /// Whether a path of ranges matches, or lies inside of one that does.
+    #[must_use]
+    pub fn matches_path(&self, path: &str) -> bool {
+        self.inside.is_match(path)
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+fn compiled(pattern: &str, regex: &str) -> Result<Regex> {
+    Regex::new(regex).map_err(|error| {
+        Error::new(ErrorKind::Config, format!("{pattern:?} is no pattern")).with_source(error.to_string())
+    })
+}
+
+/// A moment of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Moment {
+    /// Nanoseconds after the first thing that is in the datasets.
+    AfterStart(i64),
+    /// Nanoseconds since the Unix epoch, as in the tables.
+    SinceEpoch(i64),
+}
+
+/// Which rows are looked at: those that meet everything that is set here. The default is all.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Filter {
+    /// Kernels by their demangled names. Leaves out transfers.
+    pub kernel: Option<Pattern>,
+    /// What was launched inside of ranges of these paths.
+    pub range: Option<Pattern>,
+    /// Device ordinals; none for all.
+    pub devices: Vec<u32>,
+    /// CUPTI's ids of streams; none for all.
+    pub streams: Vec<u32>,
+    /// What starts at this moment or later.
+    pub from: Option<Moment>,
+    /// What starts before this moment.
+    pub to: Option<Moment>,
+}
+
+impl Filter {
+    /// Whether nothing is left out.
+    #[must_use]
+    pub fn is_all(&self) -> bool {
+        let Self { kernel, range, devices, streams, from, to } = self;
+        let everything = kernel.is_none() && range.is_none() && from.is_none() && to.is_none();
+        everything && devices.is_empty() && streams.is_empty()
+    }
+
+    /// Whether it needs to know when the run began.
+    pub(super) fn is_relative(&self) -> bool {
+        [self.from, self.to].iter().any(|moment| matches!(moment, Some(Moment::AfterStart(_))))
+    }
+
+    /// The times to look at, first included and last not.
+    pub(super) fn window(&self, start_ns: i64) -> (i64, i64) {
+        let at = |moment: Option<Moment>| {
+            moment.map(|moment| match moment {
+                Moment::AfterStart(ns) => start_ns.saturating_add(ns),
+                Moment::SinceEpoch(ns) => ns,
+            })
+        };
+        (at(self.from).unwrap_or(i64::MIN), at(self.to).unwrap_or(i64::MAX))
+    }
+
+    pub(super) fn has_device(&self, device: u32) -> bool {
+        self.devices.is_empty() || self.devices.contains(&device)
+    }
+
+    pub(super) fn has_stream(&self, stream: u32) -> bool {
+        self.streams.is_empty() || self.streams.contains(&stream)
+    }
+}
+
+/// In words, for people: `kernel *gemm*, device 0`.
+impl fmt::Display for Filter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts = Vec::new();
+        parts.extend(self.kernel.iter().map(|pattern| format!("kernel {pattern}")));
+        parts.extend(self.range.iter().map(|pattern| format!("range {pattern}")));
+        parts.extend(self.devices.iter().map(|device| format!("device {device}")));
+        parts.extend(self.streams.iter().map(|stream| format!("stream {stream}")));
+        let moment = |moment: Moment| match moment {
+            Moment::AfterStart(ns) => format!("{} ms", ns as f64 / 1e6), // CAST: for people
+            Moment::SinceEpoch(ns) => format!("@{ns}"),
+        };
+        parts.extend(self.from.map(|from| format!("from {}", moment(from))));
+        parts.extend(self.to.map(|to| format!("before {}", moment(to))));
+        f.write_str(&parts.join(", "))
+    }
+}

@@ -1,0 +1,20 @@
+//! Datasets that are read: summed up, and drawn as traces (feature `analysis`).
+//!
+//! Everything here is a function of the files alone: it needs no GPU, no driver and no CUPTI, and the same files give
+//! the same bytes. The command `cuprof` (feature `cli`) is a thin front of it.
+
+mod busy;
+mod collection;
+mod columns;
+mod digest;
+mod filter;
+mod gather;
+mod report;
+#[cfg(test)]
+mod tests;
+mod tree;
+
+pub use collection::{Collection, LostRows, Member, Progress};
+pub use digest::{Busy, DatasetFacts, DeviceTime, Digest, KernelTime, RangeTime, StreamTime, TransferTime};
+pub use filter::{Filter, Moment, Pattern};
+pub use report::{DEFAULT_TOP, Section, Sort, View, terminal};

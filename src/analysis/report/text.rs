@@ -1,0 +1,222 @@
+//! For terminals.
+
+use std::cmp::Reverse;
+
+use super::{Section, View};
+use crate::analysis::digest::{Busy, DeviceTime, Digest, RangeTime, StreamTime, share};
+use crate::summary::Symbols;
+use crate::summary::page::{Grid, JOINED_SPACE, Page};
+use crate::summary::text::{bandwidth, bytes, count, counted, one_line, percent, time};
+
+pub(super) fn render(digest: &Digest, view: &View, width: usize, symbols: Symbols) -> String {
+    let mut page = Page::new(width, symbols);
+    losses(&mut page, digest);
+    head(&mut page, digest);
+    if view.has(Section::Ranges) {
+        ranges(&mut page, digest, view);
+    }
+    if view.has(Section::Kernels) {
+        kernels(&mut page, digest, view);
+    }
+    if view.has(Section::Transfers) {
+        transfers(&mut page, digest);
+    }
+    if view.has(Section::Devices) {
+        devices(&mut page, digest, view);
+    }
+    page.text
+}
+
+fn losses(page: &mut Page, digest: &Digest) {
+    let counts = &digest.counts;
+    let invalid = counts.invalid_launches + counts.invalid_transfers;
+    if !digest.losses.is_empty() || invalid > 0 {
+        page.paragraph("! ", "! ", "This result is incomplete:");
+        for lost in &digest.losses {
+            let line = format!("{} {}: {}", count(lost.count), lost.cause, lost.meaning);
+            page.paragraph("!   ", "!     ", &line);
+        }
+        if invalid > 0 {
+            let parts = [(counts.invalid_launches, "launch"), (counts.invalid_transfers, "transfer")];
+            let parts: Vec<String> =
+                parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| counted(*n, what)).collect();
+            let line = format!("{} without valid times, left out of all times below", parts.join(" and "));
+            page.paragraph("!   ", "!     ", &line);
+        }
+        page.text.push('\n');
+    }
+    for warning in &digest.warnings {
+        page.paragraph("! ", "! ", &one_line(warning));
+    }
+    if !digest.warnings.is_empty() {
+        page.text.push('\n');
+    }
+}
+
+fn head(page: &mut Page, digest: &Digest) {
+    for dataset in &digest.datasets {
+        page.paragraph("", "  ", &dataset.to_string());
+    }
+    if !digest.filter.is_empty() {
+        page.paragraph("", "  ", &format!("only {}", digest.filter));
+    }
+    let counts = &digest.counts;
+    let mut line = format!(
+        "{} of {}, {}, {}",
+        counted(counts.launches, "launch"),
+        counted(digest.kernels.len() as u64, "kernel"),
+        counted(counts.transfers, "transfer"),
+        counted(counts.ranges, "range"),
+    );
+    if counts.open_ranges > 0 {
+        line += &format!(" ({} never closed)", count(counts.open_ranges));
+    }
+    page.paragraph("", "", &line);
+    if counts.span_ns > 0 {
+        let time = |ns: i64| page.time(ns).trim().replace("  ", " ").replace(' ', JOINED_SPACE);
+        let [kernels, transfers, span] = [counts.kernel_ns, counts.transfer_ns, counts.span_ns].map(time);
+        page.paragraph("", "", &format!("{kernels} in kernels, {transfers} in transfers, within {span}"));
+    }
+}
+
+fn ranges(page: &mut Page, digest: &Digest, view: &View) {
+    if digest.ranges.is_empty() {
+        return;
+    }
+    let counts = &digest.counts;
+    let titles = ["Share", "GPU time", "Self", "Calls", "Launches", "Span"];
+    let mut grid = Grid::new("Range", &titles, &[5, 4, 3, 2]);
+    let shown = view.ranges(digest);
+    for range in &shown {
+        let has_kernels = range.launches > 0;
+        let some = |text: String| if has_kernels { text } else { String::new() };
+        let cells = [
+            some(percent(range.share)),
+            some(page.time(range.gpu_time_ns)),
+            some(range.own_gpu_time_ns.map(|ns| page.time(ns)).unwrap_or_default()),
+            if range.calls > 0 { count(range.calls) } else { String::new() },
+            count(range.launches),
+            some(range.span_ns.map(|ns| page.time(ns)).unwrap_or_default()),
+        ];
+        grid.push(cells, range.depth, label(range));
+    }
+    if counts.launches_without_range > 0 {
+        let ns = counts.kernel_without_range_ns;
+        let (share, time) = (percent(share(ns, counts.kernel_ns)), page.time(ns));
+        let launches = count(counts.launches_without_range);
+        let cells = [share, time.clone(), time, String::new(), launches, String::new()];
+        grid.push(cells, 0, "(no range)".to_owned());
+    }
+    page.grid(grid);
+    page.left_out(digest.ranges.len() - shown.len(), "range path");
+}
+
+fn label(range: &RangeTime) -> String {
+    if &*range.kind == "process" { format!("{} (process-wide)", range.name) } else { range.name.to_string() }
+}
+
+fn kernels(page: &mut Page, digest: &Digest, view: &View) {
+    if digest.kernels.is_empty() {
+        return;
+    }
+    let mut grid = Grid::new("Kernel", &["Share", "Total", "Calls", "Mean", "Min", "Max"], &[5, 4, 3, 2]);
+    let (shown, rest) = view.kernels(digest);
+    for kernel in shown {
+        let cells = [
+            percent(kernel.share),
+            page.time(kernel.total_ns),
+            count(kernel.calls),
+            time(kernel.mean_ns, page.symbols),
+            page.time(kernel.min_ns),
+            page.time(kernel.max_ns),
+        ];
+        grid.push(cells, 0, kernel.name.to_string());
+    }
+    if !rest.is_empty() {
+        let total_ns = rest.iter().fold(0i64, |sum, kernel| sum.saturating_add(kernel.total_ns));
+        let calls: u64 = rest.iter().map(|kernel| kernel.calls).sum();
+        let cells = [
+            percent(rest.iter().map(|kernel| kernel.share).sum()),
+            page.time(total_ns),
+            count(calls),
+            time(total_ns as f64 / calls.max(1) as f64, page.symbols), // CAST: for people
+            page.time(rest.iter().map(|kernel| kernel.min_ns).min().unwrap_or_default()),
+            page.time(rest.iter().map(|kernel| kernel.max_ns).max().unwrap_or_default()),
+        ];
+        grid.push(cells, 0, format!("({} more)", counted(rest.len() as u64, "kernel")));
+    }
+    page.grid(grid);
+}
+
+fn transfers(page: &mut Page, digest: &Digest) {
+    if digest.transfers.is_empty() {
+        return;
+    }
+    let mut grid = Grid::new("Transfer", &["Share", "Total", "Calls", "Size", "Bandwidth"], &[3, 2, 4]);
+    for transfer in &digest.transfers {
+        let cells = [
+            percent(transfer.share),
+            page.time(transfer.total_ns),
+            count(transfer.calls),
+            bytes(transfer.bytes as f64), // CAST: for people
+            transfer.bandwidth_bytes_per_s.map(bandwidth).unwrap_or_default(),
+        ];
+        grid.push(cells, 0, transfer.kind.replace('_', " "));
+    }
+    page.grid(grid);
+}
+
+fn devices(page: &mut Page, digest: &Digest, view: &View) {
+    if digest.devices.is_empty() {
+        return;
+    }
+    let titles = ["Busy", "Busy time", "Idle", "Gaps", "Longest gap", "Launches", "Transfers"];
+    let mut grid = Grid::new("Device", &titles, &[6, 5, 4, 3]);
+    let cells = |page: &Page, busy: &Busy| {
+        [
+            percent(share(busy.busy_ns, busy.span_ns)),
+            page.time(busy.busy_ns),
+            page.time(busy.idle_ns),
+            count(busy.gaps),
+            if busy.gaps > 0 { page.time(busy.longest_gap_ns) } else { String::new() },
+            count(busy.launches),
+            count(busy.transfers),
+        ]
+    };
+    for device in &digest.devices {
+        let name = device.name.as_deref().map(|name| format!(": {name}")).unwrap_or_default();
+        let of = device.dataset.as_deref().map(|path| format!(" of {path}")).unwrap_or_default();
+        grid.push(cells(page, &device.busy), 0, format!("device {}{name}{of}", device.device));
+        // The busiest, in the order of their ids.
+        let mut shown: Vec<usize> = (0..device.streams.len()).collect();
+        shown.sort_by_key(|at| (Reverse(device.streams[*at].busy.busy_ns), *at));
+        shown.truncate(view.top.unwrap_or(usize::MAX));
+        shown.sort_unstable();
+        for stream in shown.iter().map(|at| &device.streams[*at]) {
+            grid.push(cells(page, &stream.busy), 1, stream_label(digest, device, stream));
+        }
+        let left_out = device.streams.len() - shown.len();
+        if left_out > 0 {
+            grid.push(
+                [const { String::new() }; 7],
+                1,
+                format!("({} more)", counted(left_out as u64, "stream")),
+            );
+        }
+    }
+    page.grid(grid);
+}
+
+/// The stream's number, and what tells it from others of its device.
+fn stream_label(digest: &Digest, device: &DeviceTime, stream: &StreamTime) -> String {
+    let mut label = format!("stream {}", stream.stream);
+    let is_other = |other: &StreamTime| other.dataset == stream.dataset && other.context != stream.context;
+    if device.streams.iter().any(is_other) {
+        label += &format!(" of context {}", stream.context);
+    }
+    if digest.datasets.len() > 1 {
+        let path = digest.datasets.get(stream.dataset).map_or("", |dataset| dataset.path.as_str());
+        label += &format!(", {}", path.rsplit('/').find(|part| !part.is_empty()).unwrap_or(path));
+    }
+    label
+}

@@ -1,0 +1,195 @@
+//! Datasets that nobody would make on purpose.
+
+use std::error::Error;
+use std::fs;
+use std::path::Path;
+
+use super::samples::*;
+use crate::analysis::{Collection, Digest, Filter, Section, View};
+use crate::error::ErrorKind;
+use crate::summary::Symbols;
+use crate::table::writer::{DatasetWriter, TableSink, WriterOptions};
+
+type Outcome = std::result::Result<(), Box<dyn Error>>;
+
+fn digest(folder: &Path) -> crate::error::Result<Digest> {
+    Collection::open([folder])?.digest(&Filter::default(), &|_, _| {})
+}
+
+#[test]
+fn an_empty_dataset_is_an_answer() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    write(folder.path(), |_| {})?;
+    let digest = digest(folder.path())?;
+    assert_eq!((digest.counts.launches, digest.kernels.len(), digest.devices.len()), (0, 0, 0));
+    let text = digest.to_text(&View::default(), 80, Symbols::Ascii);
+    assert!(text.contains("0 launches of 0 kernels, 0 transfers, 0 ranges"), "{text}");
+    Ok(())
+}
+
+#[test]
+fn a_dataset_that_was_not_closed_says_so() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let mut writer = DatasetWriter::create(folder.path(), WriterOptions::default())?;
+    writer.launch(&launch("k", 4, "step", 1_000, 10));
+    writer.finish_parts();
+    let collection = Collection::open([folder.path()])?;
+    assert!(collection.is_lossy());
+    let digest = collection.digest(&Filter::default(), &|_, _| {})?;
+    assert!(digest.warnings[0].contains("was not closed"), "{:?}", digest.warnings);
+    // The rows of ranges come when they close; what was launched in them is known before.
+    assert_eq!((&*digest.ranges[0].path, digest.ranges[0].launches, digest.ranges[0].calls), ("step", 1, 0));
+    drop(writer);
+    Ok(())
+}
+
+#[test]
+fn what_cannot_be_read_is_named() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let dataset = folder.path().join("run.cuprof");
+    write(&dataset, |sink| (0..2_000).for_each(|i| sink.launch(&launch("k", 0, "", 1_000 * i, 10))))?;
+    let part = dataset.join("launches-00000.parquet");
+    let whole = fs::read(&part)?;
+
+    fs::write(&part, &whole[..whole.len() / 2])?;
+    let error = Collection::open([&dataset]).err().ok_or("it was cut short")?;
+    assert_eq!(error.kind, ErrorKind::Format);
+    assert!(error.to_string().contains("launches-00000.parquet"), "{error}");
+
+    // A page that does not match its checksum is found when it is read.
+    let mut damaged = whole.clone();
+    damaged[whole.len() / 3] ^= 0xff;
+    fs::write(&part, &damaged)?;
+    let error = digest(&dataset).err().ok_or("it is damaged")?;
+    assert_eq!(error.kind, ErrorKind::Format);
+    assert!(error.to_string().contains("launches-00000.parquet"), "{error}");
+
+    fs::rename(&part, dataset.join("launches-00001.parquet"))?;
+    let error = Collection::open([&dataset]).err().ok_or("a part is missing")?;
+    assert!(error.to_string().contains("launches-00000.parquet is missing"), "{error}");
+    Ok(())
+}
+
+#[test]
+fn names_may_have_any_characters() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let names = [
+        "a|b",
+        "say \"hi\", you",
+        "two\nlines\ttab",
+        "\u{1b}[31mred",
+        "日本語 核",
+        "",
+        "a/b",
+        "𝕜`*_<b>&amp;",
+    ];
+    write(folder.path(), |sink| {
+        for (i, name) in (0..).zip(names) {
+            let id = i + 1;
+            let at = 1_000 * i64::try_from(i).unwrap_or(0);
+            sink.launch(&launch(name, id, name, at, 10));
+            range(id, 0, name, name, at, at + 500).iter().for_each(|row| sink.range(row));
+        }
+    })?;
+    let digest = digest(folder.path())?;
+    assert_eq!(digest.kernels.len(), names.len());
+    let view = View { top: None, ..View::default() };
+    let text = digest.to_text(&view, 80, Symbols::Ascii);
+    assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
+    let csv = digest.to_csv(Section::Kernels, &view);
+    assert!(csv.contains("\"say \"\"hi\"\", you\","), "{csv}");
+    assert!(csv.contains("\"two\nlines\ttab\","), "{csv}");
+    let markdown = digest.to_markdown(&view);
+    assert!(markdown.contains("| a\\|b |"), "{markdown}");
+    assert!(markdown.contains("&ensp;") || !markdown.contains("\u{1b}"), "{markdown}");
+    let json: serde_json::Value = serde_json::from_str(&digest.to_json(&view))?;
+    let found = json["kernels"].as_array().ok_or("no kernels")?;
+    assert!(names.iter().all(|name| found.iter().any(|kernel| kernel["name"] == **name)), "{json}");
+    Ok(())
+}
+
+#[test]
+fn a_hundred_thousand_kernels_are_kept_apart() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    write(folder.path(), |sink| {
+        (0..100_000).for_each(|i| sink.launch(&launch(&format!("kernel_{i}"), 0, "", 1_000 * i, i + 1)));
+    })?;
+    let digest = digest(folder.path())?;
+    assert_eq!(digest.kernels.len(), 100_000);
+    assert_eq!(&*digest.kernels[0].name, "kernel_99999");
+    let text = digest.to_text(&View::default(), 80, Symbols::Ascii);
+    assert!(text.contains("(99,980 kernels more)"), "{text}");
+    Ok(())
+}
+
+#[test]
+fn ranges_may_be_nested_a_thousand_deep() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    write(folder.path(), |sink| {
+        let mut path = String::new();
+        let mut rows = Vec::new();
+        for depth in 0..1_000u64 {
+            if depth > 0 {
+                path.push('/');
+            }
+            path += "r";
+            let at = i64::try_from(depth).unwrap_or(0);
+            rows.extend(range(depth + 1, depth, &path, "r", at, 10_000 - at));
+        }
+        sink.launch(&launch("k", 1_000, &path, 2_000, 10));
+        rows.iter().rev().for_each(|row| sink.range(row));
+    })?;
+    let digest = digest(folder.path())?;
+    assert_eq!(digest.ranges.len(), 1_000);
+    let last = &digest.ranges[999];
+    assert_eq!((last.depth, last.gpu_time_ns, last.own_gpu_time_ns), (999, 10, Some(10)));
+    assert!(digest.ranges.iter().all(|range| range.gpu_time_ns == 10));
+    let text = digest.to_text(&View { top: None, ..View::default() }, 80, Symbols::Ascii);
+    assert!(text.lines().all(|line| line.len() <= 80), "{text}");
+    Ok(())
+}
+
+#[test]
+fn clocks_may_step_backwards() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    write(folder.path(), |sink| {
+        sink.launch(&launch("k", 1, "step", 9_000, 100));
+        // The clock was set back by an hour, in the middle of the range.
+        sink.launch(&launch("k", 1, "step", -3_600_000_000_000, 100));
+        sink.launch(&without_times(launch("k", 1, "step", 100, -50)));
+        range(1, 0, "step", "step", 8_000, -3_599_999_000_000).iter().for_each(|row| sink.range(row));
+    })?;
+    let digest = digest(folder.path())?;
+    assert_eq!((digest.counts.launches, digest.counts.invalid_launches), (3, 1));
+    assert_eq!(digest.counts.kernel_ns, 200);
+    assert_eq!(digest.devices[0].busy.busy_ns, 200);
+    assert_eq!(digest.devices[0].busy.gaps, 1);
+    Ok(())
+}
+
+#[test]
+fn datasets_of_different_gpus_are_different_devices() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let paths = [("a", "GPU-1"), ("b", "GPU-2"), ("c", "GPU-1")].map(|(name, uuid)| {
+        let path = folder.path().join(name).with_extension("cuprof");
+        let at = 10_000 * i64::from(name.as_bytes()[0]);
+        let written = write(&path, |sink| {
+            sink.env(&fact("gpu.0.uuid", uuid));
+            sink.launch(&launch("k", 0, "", at, 100));
+        });
+        written.map(|()| path)
+    });
+    let paths = paths.into_iter().collect::<Result<Vec<_>, _>>()?;
+    // The folder stands for the datasets in it.
+    for collection in [Collection::open(&paths)?, Collection::open([folder.path()])?] {
+        let digest = collection.digest(&Filter::default(), &|_, _| {})?;
+        assert_eq!(digest.counts.launches, 3);
+        let devices: Vec<_> = digest
+            .devices
+            .iter()
+            .map(|device| (device.uuid.as_deref(), device.busy.launches, device.streams.len()))
+            .collect();
+        assert_eq!(devices, [(Some("GPU-1"), 2, 2), (Some("GPU-2"), 1, 1)]);
+    }
+    Ok(())
+}

@@ -1,0 +1,3 @@
+mod digests;
+mod hostile;
+mod samples;

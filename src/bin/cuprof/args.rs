@@ -1,0 +1,390 @@
+//! The arguments, and what `--help` says.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use cuprof::analysis::{Filter, Moment, Pattern, Section, Sort};
+
+use crate::color::Color;
+use crate::exit;
+
+/// Reads what the profiler cuprof recorded, on any machine: no GPU, no driver, no CUPTI.
+#[derive(Debug, Parser)]
+#[command(name = "cuprof", version, max_term_width = 100)]
+#[command(disable_help_subcommand = true, after_help = TOP_HELP, after_long_help = [TOP_HELP, exit::HELP].join("\n\n"))]
+pub struct Arguments {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const TOP_HELP: &str = "\
+Examples:
+  cuprof summary run.cuprof              where the GPU time went
+  cuprof replay run.cuprofrec            a dataset of a recording
+  cuprof doctor                          whether this machine can be profiled
+
+`cuprof COMMAND --help` has more of them.";
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Where the GPU time went: ranges, kernels, transfers, devices
+    #[command(after_help = SUMMARY_HELP)]
+    Summary(Box<Summary>),
+    /// What keeps this machine from being profiled, and what to do about it
+    #[command(after_help = DOCTOR_HELP)]
+    Doctor,
+    /// Makes a dataset of a recording
+    #[command(after_help = REPLAY_HELP)]
+    Replay(Replay),
+    /// Tidies the dataset of a process that was killed, and tells what is lost
+    #[command(after_help = RECOVER_HELP)]
+    Recover(Recover),
+    /// Hardware counters: which a chip has, and how many passes they take
+    #[command(after_help = METRICS_HELP, arg_required_else_help = true)]
+    Metrics(Metrics),
+    /// Prints completions for a shell
+    #[command(after_help = COMPLETIONS_HELP)]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Prints the manual page, or writes the pages of all subcommands
+    Man {
+        /// Folder for cuprof.1, cuprof-summary.1, and so on; created where it is not there
+        #[arg(short, long, value_name = "DIR")]
+        output: Option<PathBuf>,
+    },
+}
+
+const SUMMARY_HELP: &str = "\
+Examples:
+  cuprof summary run.cuprof
+  cuprof summary runs/                                    all *.cuprof in a folder, summed up
+  cuprof summary run.cuprof --kernel '*gemm*' --sort max  which gemm had the longest launch
+  cuprof summary run.cuprof --range 'epoch/step' --from 1s --to 2.5s
+  cuprof summary run.cuprof --format csv --show ranges > ranges.csv
+  cuprof summary run.cuprof --format json | jq '.kernels[0]'
+  ls -d */*.cuprof | cuprof summary -
+
+In the tree of ranges, GPU time is that of all kernels launched inside, and Self what is left without nested ranges.
+Span runs from the first start to the last end of an instance's kernels. Busy time of a device is when at least one
+kernel or transfer ran on it; gaps are the times without any.";
+
+const DOCTOR_HELP: &str = "\
+Exits with 1 where a session could not start here.";
+
+const REPLAY_HELP: &str = "\
+Examples:
+  cuprof replay run.cuprofrec                        writes run.cuprof and prints its summary
+  cuprof replay run.cuprofrec --output /tmp/a.cuprof --force
+
+A recording is made with Builder::record. Replaying runs it through the same code as a live session, on any machine.";
+
+const RECOVER_HELP: &str = "\
+Examples:
+  cuprof recover run.cuprof
+
+Finished parts can be read without this. It removes what was not finished, sets aside what keeps readers from the rest,
+and never touches files that are not of a dataset. A second call finds nothing to do.";
+
+const METRICS_HELP: &str = "\
+Examples:
+  cuprof metrics chips
+  cuprof metrics list --chip GH100 dram bytes
+  cuprof metrics describe --chip GH100 dram__bytes_read.sum
+  cuprof metrics plan --chip GH100 headline sm__inst_executed.sum
+  cuprof metrics passes --chip GH100 roofline
+
+Without --chip it is the first GPU of this machine. An H100 or H200 is GH100. Names come from CUPTI's libraries, which
+need no GPU: pip install 'nvidia-cuda-cupti==13.1.*', and CUPROF_CUPTI_PATH (or --cupti) names their folder.";
+
+const COMPLETIONS_HELP: &str = "\
+Examples:
+  cuprof completions bash > ~/.local/share/bash-completion/completions/cuprof
+  cuprof completions fish > ~/.config/fish/completions/cuprof.fish";
+
+/// Datasets, and which of their rows.
+#[derive(Args, Debug)]
+pub struct Input {
+    /// Datasets (folders named *.cuprof), or folders of them; `-` reads paths from standard input, one a line
+    #[arg(required = true, value_name = "PATH")]
+    pub paths: Vec<PathBuf>,
+
+    /// Only kernels whose name matches: * is any text, ? one character
+    #[arg(long, value_name = "GLOB", help_heading = "Filters", value_parser = Pattern::glob)]
+    pub kernel: Option<Pattern>,
+    /// The same by a regular expression, which may match anywhere in the name
+    #[arg(long, value_name = "REGEX", help_heading = "Filters", conflicts_with = "kernel", value_parser = Pattern::regex)]
+    pub kernel_regex: Option<Pattern>,
+    /// Only what was launched in ranges whose path matches, or inside of these: 'epoch/step', '*/forward'
+    #[arg(long, value_name = "GLOB", help_heading = "Filters", value_parser = Pattern::glob)]
+    pub range: Option<Pattern>,
+    /// The same by a regular expression
+    #[arg(long, value_name = "REGEX", help_heading = "Filters", conflicts_with = "range", value_parser = Pattern::regex)]
+    pub range_regex: Option<Pattern>,
+    /// Only these devices, by their ordinals
+    #[arg(long, value_name = "N", help_heading = "Filters", value_delimiter = ',')]
+    pub device: Vec<u32>,
+    /// Only these streams, by CUPTI's ids
+    #[arg(long, value_name = "N", help_heading = "Filters", value_delimiter = ',')]
+    pub stream: Vec<u32>,
+    /// Only what starts this long after the first thing recorded, or later: 1.5s, 200ms, 10us, 5ns; @N is a stamp of the
+    /// tables, in nanoseconds since the Unix epoch
+    #[arg(long, value_name = "TIME", help_heading = "Filters", value_parser = moment)]
+    pub from: Option<Moment>,
+    /// Only what starts before this
+    #[arg(long, value_name = "TIME", help_heading = "Filters", value_parser = moment)]
+    pub to: Option<Moment>,
+
+    /// Exit with 0 even if records were lost
+    #[arg(long)]
+    pub allow_losses: bool,
+}
+
+impl Input {
+    pub fn filter(&self) -> Filter {
+        let mut filter = Filter::default();
+        filter.kernel = self.kernel.clone().or_else(|| self.kernel_regex.clone());
+        filter.range = self.range.clone().or_else(|| self.range_regex.clone());
+        filter.devices.clone_from(&self.device);
+        filter.streams.clone_from(&self.stream);
+        (filter.from, filter.to) = (self.from, self.to);
+        filter
+    }
+}
+
+/// Where the result goes.
+#[derive(Args, Debug)]
+pub struct Destination {
+    /// Write to this file instead of standard output; `-` is standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Replace an output that exists
+    #[arg(long)]
+    pub force: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct Summary {
+    #[command(flatten)]
+    pub input: Input,
+    #[command(flatten)]
+    pub destination: Destination,
+    /// How to print it; csv prints one section
+    #[arg(short, long, value_enum, default_value_t)]
+    pub format: Format,
+    /// What to print; all by default, and kernels as csv
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "SECTION")]
+    pub show: Vec<Part>,
+    /// What kernels are sorted by
+    #[arg(long, value_enum, default_value_t)]
+    pub sort: Order,
+    /// Kernels and ranges to print; the rest is one line. All of them as csv and json
+    #[arg(long, value_name = "N", conflicts_with = "all")]
+    pub top: Option<usize>,
+    /// Print all kernels and ranges
+    #[arg(long)]
+    pub all: bool,
+    /// When to use colours
+    #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
+    pub color: Color,
+}
+
+/// How a summary is printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For a terminal
+    #[default]
+    Text,
+    /// For GitHub
+    Markdown,
+    /// One section with all of its columns, in nanoseconds and bytes
+    Csv,
+    /// All sections with all of their numbers
+    Json,
+}
+
+/// A section of a summary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Part {
+    /// Ranges in their tree
+    Ranges,
+    /// Kernels by name
+    Kernels,
+    /// Transfers by kind
+    Transfers,
+    /// Devices and streams
+    Devices,
+    /// Causes of lost records
+    Losses,
+}
+
+impl From<Part> for Section {
+    fn from(part: Part) -> Self {
+        match part {
+            Part::Ranges => Self::Ranges,
+            Part::Kernels => Self::Kernels,
+            Part::Transfers => Self::Transfers,
+            Part::Devices => Self::Devices,
+            Part::Losses => Self::Losses,
+        }
+    }
+}
+
+/// What kernels are sorted by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Order {
+    /// Longest total first
+    #[default]
+    Total,
+    /// Most launches first
+    Calls,
+    /// Longest mean first
+    Mean,
+    /// Shortest minimum first
+    Min,
+    /// Longest maximum first
+    Max,
+    /// By name
+    Name,
+}
+
+impl From<Order> for Sort {
+    fn from(order: Order) -> Self {
+        match order {
+            Order::Total => Self::Total,
+            Order::Calls => Self::Calls,
+            Order::Mean => Self::Mean,
+            Order::Min => Self::Min,
+            Order::Max => Self::Max,
+            Order::Name => Self::Name,
+        }
+    }
+}
+
+#[derive(Args, Debug)]
+pub struct Replay {
+    /// The recording
+    #[arg(value_name = "RECORDING")]
+    pub recording: PathBuf,
+    /// The dataset; the recording's name with .cuprof by default
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Replace a dataset that exists
+    #[arg(long)]
+    pub force: bool,
+    /// Exit with 0 even if records were lost
+    #[arg(long)]
+    pub allow_losses: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct Recover {
+    /// The dataset
+    #[arg(value_name = "PATH")]
+    pub path: PathBuf,
+}
+
+#[derive(Args, Debug)]
+pub struct Metrics {
+    #[command(subcommand)]
+    pub what: MetricsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum MetricsCommand {
+    /// The chips that CUPTI knows
+    Chips,
+    /// The base metrics of a chip, those with all of these words
+    List {
+        #[command(flatten)]
+        chip: Chip,
+        /// Words of the name or description
+        words: Vec<String>,
+    },
+    /// What a metric is, and its suffixes
+    Describe {
+        #[command(flatten)]
+        chip: Chip,
+        /// Metrics, with or without a suffix
+        #[arg(required = true)]
+        names: Vec<String>,
+    },
+    /// What counting these takes: passes, units, other names, what is missing
+    Plan {
+        #[command(flatten)]
+        chip: Chip,
+        /// Metrics and presets
+        #[arg(required = true)]
+        names: Vec<String>,
+    },
+    /// The number of passes alone
+    Passes {
+        #[command(flatten)]
+        chip: Chip,
+        /// Metrics and presets
+        #[arg(required = true)]
+        names: Vec<String>,
+    },
+    /// Named sets of metrics; needs no CUPTI
+    Presets {
+        /// Only these, with their metrics
+        names: Vec<String>,
+    },
+}
+
+/// Which chip, by which library.
+#[derive(Args, Debug)]
+pub struct Chip {
+    /// The chip, such as GH100; the first GPU of this machine by default
+    #[arg(long, value_name = "NAME")]
+    pub chip: Option<String>,
+    /// The CUPTI library, or its folder; it is searched for by default
+    #[arg(long, value_name = "PATH")]
+    pub cupti: Option<PathBuf>,
+}
+
+/// `1.5s`, `200ms`, `10us`, `5ns`, or `@1700000000000000000`.
+fn moment(text: &str) -> Result<Moment, String> {
+    let wrong = || {
+        format!(
+            "{text:?} is no time: a number with ns, us, ms or s; or @ with nanoseconds since the Unix epoch"
+        )
+    };
+    if let Some(stamp) = text.strip_prefix('@') {
+        return stamp.parse().map(Moment::SinceEpoch).map_err(|_| wrong());
+    }
+    let units = [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)];
+    let parsed = units.iter().find_map(|(unit, ns)| {
+        let number: f64 = text.strip_suffix(unit)?.trim().parse().ok()?;
+        Some(number * ns)
+    });
+    match parsed {
+        // CAST: checked to be in range; a fraction of a nanosecond is none
+        Some(ns) if ns.is_finite() && (0.0..9e18).contains(&ns) => Ok(Moment::AfterStart(ns.round() as i64)),
+        _ => Err(wrong()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_units() {
+        assert_eq!(moment("1.5s"), Ok(Moment::AfterStart(1_500_000_000)));
+        assert_eq!(moment("200ms"), Ok(Moment::AfterStart(200_000_000)));
+        assert_eq!(moment("10us"), Ok(Moment::AfterStart(10_000)));
+        assert_eq!(moment("5ns"), Ok(Moment::AfterStart(5)));
+        assert_eq!(moment("@-5"), Ok(Moment::SinceEpoch(-5)));
+        for wrong in ["", "5", "s", "-1s", "infs", "NaNs", "1e300s", "@", "@1.5", "1 week"] {
+            assert!(moment(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        use clap::CommandFactory;
+        Arguments::command().debug_assert();
+    }
+}

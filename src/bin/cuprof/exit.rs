@@ -1,0 +1,113 @@
+//! Exit codes, and errors that end the command.
+
+use std::fmt;
+use std::io::Write;
+use std::process::ExitCode;
+
+use cuprof::ErrorKind;
+
+/// The result is what was asked for.
+pub const SUCCESS: u8 = 0;
+/// `doctor`: this machine cannot be profiled.
+pub const NOT_READY: u8 = 1;
+/// Arguments that are not understood.
+pub const USAGE: u8 = 64;
+/// Input that cannot be read, or whose losses make the result incomplete.
+pub const INPUT: u8 = 65;
+/// Something of the machine is absent: a driver, a GPU, CUPTI.
+pub const UNAVAILABLE: u8 = 69;
+/// A fault of this program.
+pub const INTERNAL: u8 = 70;
+/// The output exists, or cannot be created.
+pub const OUTPUT: u8 = 73;
+/// Output that could not be written to its end.
+pub const WRITE: u8 = 74;
+
+/// What `--help` says of them.
+pub const HELP: &str = "\
+Exit codes:
+  0    done
+  1    doctor: this machine cannot be profiled
+  64   the arguments are not understood
+  65   the input cannot be read; or records were lost, and the result that was printed is
+       incomplete (--allow-losses makes that 0)
+  69   a driver, a GPU or CUPTI is needed and absent
+  70   a fault of this program
+  73   the output exists (--force replaces it) or cannot be created
+  74   the output could not be written to its end
+  130  interrupted by Ctrl-C, with nothing half written left (129: SIGHUP, 143: SIGTERM)";
+
+/// Why the command ends without its result.
+#[derive(Debug)]
+pub struct Failure {
+    code: u8,
+    what: String,
+}
+
+impl Failure {
+    pub fn new(code: u8, what: impl Into<String>) -> Self {
+        Self { code, what: what.into() }
+    }
+
+    /// Somebody closed the other end of a pipe: they have what they wanted.
+    pub fn closed_pipe() -> Self {
+        Self { code: SUCCESS, what: String::new() }
+    }
+
+    /// An error whose input or output was the output.
+    pub fn of_output(error: &cuprof::Error) -> Self {
+        let mut failure = Self::from(error);
+        if error.kind == ErrorKind::Io {
+            failure.code = WRITE;
+        }
+        failure
+    }
+
+    /// Says it, unless there is nothing to say.
+    pub fn report(self) -> ExitCode {
+        if !self.what.is_empty() {
+            // Nobody can be told that nobody can be told.
+            let _ = writeln!(std::io::stderr(), "error: {}", self.what);
+        }
+        ExitCode::from(self.code)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl From<&cuprof::Error> for Failure {
+    fn from(error: &cuprof::Error) -> Self {
+        let code = match error.kind {
+            ErrorKind::Config => USAGE,
+            ErrorKind::Io | ErrorKind::Format => INPUT,
+            ErrorKind::OutputExists => OUTPUT,
+            ErrorKind::NoDriver
+            | ErrorKind::NoDevice
+            | ErrorKind::CuptiNotFound
+            | ErrorKind::CuptiTooOld
+            | ErrorKind::Busy
+            | ErrorKind::AlreadyRunning
+            | ErrorKind::PermissionDenied
+            | ErrorKind::NotSupported => UNAVAILABLE,
+            _ => INTERNAL,
+        };
+        Self { code, what: error.to_string() }
+    }
+}
+
+impl From<cuprof::Error> for Failure {
+    fn from(error: cuprof::Error) -> Self {
+        Self::from(&error)
+    }
+}
+
+/// Help and version were asked for, or the arguments are wrong.
+pub fn usage(error: &clap::Error) -> ExitCode {
+    // A pipe that is closed early is no error.
+    let _ = error.print();
+    ExitCode::from(if error.use_stderr() { USAGE } else { SUCCESS })
+}

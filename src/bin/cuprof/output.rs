@@ -1,0 +1,219 @@
+//! Where output goes: standard output, or a file that is there when it is whole.
+
+use std::fs::File;
+use std::io::{BufWriter, ErrorKind, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, Once};
+use std::time::{Duration, Instant};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::exit::{Failure, OUTPUT, WRITE};
+
+/// An output that grows.
+pub enum Output {
+    Standard(BufWriter<std::io::Stdout>),
+    File { writer: BufWriter<File>, unfinished: Unfinished, path: PathBuf, force: bool },
+}
+
+impl Output {
+    /// Standard output for `-` and for none; else a file, which is not replaced unasked.
+    pub fn create(path: Option<&Path>, force: bool) -> Result<Self, Failure> {
+        let Some(path) = path.filter(|path| *path != Path::new("-")) else {
+            return Ok(Self::Standard(BufWriter::with_capacity(1 << 16, std::io::stdout())));
+        };
+        refuse_existing(path, force)?;
+        let unfinished = Unfinished::beside(path)?;
+        let file = File::create_new(unfinished.path()).map_err(|error| cannot("create", path, &error))?;
+        let writer = BufWriter::with_capacity(1 << 18, file);
+        Ok(Self::File { writer, unfinished, path: path.to_owned(), force })
+    }
+
+    /// Writes out what is left, and gives a file its name.
+    pub fn finish(self) -> Result<(), Failure> {
+        match self {
+            Self::Standard(mut writer) => writer.flush().map_err(|error| written("standard output", &error)),
+            Self::File { mut writer, unfinished, path, force } => {
+                writer.flush().map_err(|error| cannot("write", &path, &error))?;
+                drop(writer);
+                unfinished.publish(&path, force)
+            }
+        }
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Self::Standard(_) => "standard output".to_owned(),
+            Self::File { path, .. } => path.display().to_string(),
+        }
+    }
+
+    /// Why writing failed, for the command to end with.
+    pub fn failed(&self, error: &std::io::Error) -> Failure {
+        written(&self.name(), error)
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        match self {
+            Self::Standard(writer) => writer.write(bytes),
+            Self::File { writer, .. } => writer.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        match self {
+            Self::Standard(writer) => writer.flush(),
+            Self::File { writer, .. } => writer.flush(),
+        }
+    }
+}
+
+/// Writes a text and is done.
+pub fn write_text(path: Option<&Path>, force: bool, text: &str) -> Result<(), Failure> {
+    let mut output = Output::create(path, force)?;
+    if let Err(error) = output.write_all(text.as_bytes()) {
+        return Err(output.failed(&error));
+    }
+    output.finish()
+}
+
+/// Refuses what is there already.
+pub fn refuse_existing(path: &Path, force: bool) -> Result<(), Failure> {
+    if !force && path.symlink_metadata().is_ok() {
+        let what = format!("{} exists\n  name another output, or replace it with --force", path.display());
+        return Err(Failure::new(OUTPUT, what));
+    }
+    Ok(())
+}
+
+fn written(name: &str, error: &std::io::Error) -> Failure {
+    match error.kind() {
+        ErrorKind::BrokenPipe => Failure::closed_pipe(),
+        _ => Failure::new(WRITE, format!("cannot write {name}: {error}")),
+    }
+}
+
+fn cannot(what: &str, path: &Path, error: &std::io::Error) -> Failure {
+    let code = if what == "create" { OUTPUT } else { WRITE };
+    Failure::new(code, format!("cannot {what} {}: {error}", path.display()))
+}
+
+/// What a signal has to remove before it ends the process.
+static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// A file or folder under a temporary name, beside the one that it will have. Gone when it is dropped, or the process is
+/// interrupted.
+pub struct Unfinished(PathBuf);
+
+impl Unfinished {
+    /// A name for it; nothing is created.
+    pub fn beside(path: &Path) -> Result<Self, Failure> {
+        watch_signals();
+        let name = path
+            .file_name()
+            .ok_or_else(|| Failure::new(OUTPUT, format!("{} is no name for an output", path.display())))?;
+        let temporary = format!(".{}.{}.tmp", name.to_string_lossy(), std::process::id());
+        let temporary = path.with_file_name(temporary);
+        unfinished().push(temporary.clone());
+        Ok(Self(temporary))
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Gives it its name.
+    pub fn publish(self, path: &Path, force: bool) -> Result<(), Failure> {
+        // A hard link replaces nothing, even what came into being meanwhile; folders and some file systems have none.
+        let renamed = if force || self.0.is_dir() {
+            std::fs::rename(&self.0, path)
+        } else {
+            match std::fs::hard_link(&self.0, path) {
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                    return refuse_existing(path, false);
+                }
+                Err(_) => std::fs::rename(&self.0, path),
+                linked => linked,
+            }
+        };
+        renamed.map_err(|error| cannot("create", path, &error))
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        remove(&self.0);
+        unfinished().retain(|path| *path != self.0);
+    }
+}
+
+fn unfinished() -> std::sync::MutexGuard<'static, Vec<PathBuf>> {
+    // A thread that panicked while it held the list left it as it was.
+    UNFINISHED.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn remove(path: &Path) {
+    // Mostly it has its name by now. What cannot be removed stays, under a name that says what it is.
+    let _ = if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
+}
+
+/// Has a thread wait for signals, from the first output on.
+fn watch_signals() {
+    static WATCHING: Once = Once::new();
+    WATCHING.call_once(|| {
+        // Without it, an interrupted command leaves a temporary file.
+        let Ok(mut signals) = Signals::new([SIGINT, SIGTERM, SIGHUP]) else { return };
+        let wait = move || {
+            if let Some(signal) = signals.forever().next() {
+                unfinished().iter().for_each(|path| remove(path));
+                std::process::exit(128 + signal);
+            }
+        };
+        drop(std::thread::Builder::new().name("signals".to_owned()).spawn(wait));
+    });
+}
+
+/// Tells how far long work is, on a terminal only.
+pub struct Meter {
+    what: &'static str,
+    shown: Mutex<Shown>,
+    is_terminal: bool,
+}
+
+struct Shown {
+    last: Instant,
+    is_there: bool,
+}
+
+/// Work that takes less is not told of.
+const PATIENCE: Duration = Duration::from_millis(400);
+
+impl Meter {
+    pub fn new(what: &'static str) -> Self {
+        let shown = Mutex::new(Shown { last: Instant::now(), is_there: false });
+        Self { what, shown, is_terminal: std::io::stderr().is_terminal() }
+    }
+
+    pub fn tell(&self, done: u64, total: u64) {
+        if !self.is_terminal {
+            return;
+        }
+        let Ok(mut shown) = self.shown.try_lock() else { return };
+        if shown.last.elapsed() >= PATIENCE {
+            let percent = (done * 100).checked_div(total).unwrap_or(100);
+            let _ = write!(std::io::stderr(), "\r{} {percent}% of {total} rows", self.what);
+            *shown = Shown { last: Instant::now(), is_there: true };
+        }
+    }
+}
+
+impl Drop for Meter {
+    fn drop(&mut self) {
+        if self.shown.get_mut().is_ok_and(|shown| shown.is_there) {
+            let _ = write!(std::io::stderr(), "\r\u{1b}[K");
+        }
+    }
+}

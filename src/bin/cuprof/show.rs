@@ -1,0 +1,81 @@
+//! Datasets that are read.
+
+use std::io::BufRead;
+use std::path::{Path, PathBuf};
+
+use cuprof::analysis::{Collection, Section, View, terminal};
+
+use crate::args::{self, Format, Input};
+use crate::exit::{Failure, INPUT, SUCCESS};
+use crate::output::{Meter, refuse_existing, write_text};
+
+pub fn summary(summary: &args::Summary) -> Result<u8, Failure> {
+    let destination = &summary.destination;
+    let output = destination.output.as_deref().filter(|output| *output != Path::new("-"));
+    if let Some(output) = output {
+        // Before the work, not after it.
+        refuse_existing(output, destination.force)?;
+    }
+    let view = view(summary);
+    let section = match (summary.format, view.sections.as_slice()) {
+        (Format::Csv, [section]) => *section,
+        (Format::Csv, _) if summary.show.is_empty() => Section::Kernels,
+        (Format::Csv, _) => {
+            let what = "csv prints one section: name one with --show, or use --format json";
+            return Err(Failure::new(crate::exit::USAGE, what));
+        }
+        _ => Section::Kernels,
+    };
+    let collection = open(&summary.input)?;
+    let meter = Meter::new("reading");
+    let digest = collection.digest(&summary.input.filter(), &|done, total| meter.tell(done, total))?;
+    drop(meter);
+    let text = match summary.format {
+        Format::Text => {
+            let (width, symbols) = terminal();
+            let text = digest.to_text(&view, width, symbols);
+            if output.is_none() { summary.color.paint(&text) } else { text }
+        }
+        Format::Markdown => digest.to_markdown(&view),
+        Format::Csv => digest.to_csv(section, &view),
+        Format::Json => digest.to_json(&view),
+    };
+    write_text(output, destination.force, &text)?;
+    Ok(verdict(&collection, &summary.input))
+}
+
+fn view(summary: &args::Summary) -> View {
+    let mut view = View::default();
+    if !summary.show.is_empty() {
+        view.sections = summary.show.iter().map(|part| (*part).into()).collect();
+    }
+    view.sort = summary.sort.into();
+    let is_for_people = matches!(summary.format, Format::Text | Format::Markdown);
+    view.top = match summary.top {
+        Some(top) => Some(top),
+        None if summary.all || !is_for_people => None,
+        None => view.top,
+    };
+    view
+}
+
+/// Opens what was named.
+pub fn open(input: &Input) -> Result<Collection, Failure> {
+    let mut paths: Vec<PathBuf> = Vec::new();
+    for path in &input.paths {
+        if path == Path::new("-") {
+            for line in std::io::stdin().lock().lines() {
+                let line = line.map_err(|error| Failure::new(INPUT, format!("standard input: {error}")))?;
+                paths.extend((!line.is_empty()).then(|| line.into()));
+            }
+        } else {
+            paths.push(path.clone());
+        }
+    }
+    Ok(Collection::open(paths)?)
+}
+
+/// The exit code of a result that has been printed.
+pub fn verdict(collection: &Collection, input: &Input) -> u8 {
+    if collection.is_lossy() && !input.allow_losses { INPUT } else { SUCCESS }
+}

@@ -1,0 +1,100 @@
+//! Fronts of the library's tools.
+
+pub mod metrics;
+
+use std::io::Write;
+use std::path::Path;
+
+use clap::CommandFactory;
+use cuprof::ErrorKind;
+
+use crate::args::{self, Arguments};
+use crate::exit::{Failure, INPUT, NOT_READY, OUTPUT, SUCCESS};
+use crate::output::{Output, Unfinished, refuse_existing, write_text};
+
+pub fn doctor() -> Result<u8, Failure> {
+    let diagnosis = cuprof::doctor();
+    write_text(None, false, &diagnosis.to_string())?;
+    Ok(if diagnosis.can_trace() { SUCCESS } else { NOT_READY })
+}
+
+pub fn recover(recover: &args::Recover) -> Result<u8, Failure> {
+    let recovery = cuprof::recover(&recover.path)?;
+    write_text(None, false, &recovery.to_string())?;
+    Ok(SUCCESS)
+}
+
+pub fn replay(replay: &args::Replay) -> Result<u8, Failure> {
+    let output = match &replay.output {
+        Some(output) => output.clone(),
+        None => Path::new(replay.recording.file_name().unwrap_or_default()).with_extension("cuprof"),
+    };
+    refuse_existing(&output, replay.force)?;
+    let recording = cuprof::Replay::open(&replay.recording)?;
+    // The dataset gets its name when it is whole; whatever is there is replaced then.
+    let unfinished = Unfinished::beside(&output)?;
+    let (profile, failed) = match recording.output(unfinished.path()).run() {
+        Ok(profile) => (profile, None),
+        // What could be read is in the dataset.
+        Err(failed) if failed.error.kind == ErrorKind::Format && failed.profile.dataset().is_some() => {
+            (*failed.profile, Some(failed.error))
+        }
+        Err(failed) => return Err(Failure::of_output(&failed.error)),
+    };
+    let replaced = replace(&output)?;
+    unfinished.publish(&output, false)?;
+    drop(replaced);
+    write_text(None, false, &format!("{}\n{}", output.display(), profile.summary()))?;
+    if let Some(error) = failed {
+        return Err(error.into());
+    }
+    Ok(if profile.losses().is_empty() || replay.allow_losses { SUCCESS } else { INPUT })
+}
+
+/// Moves a dataset out of the way; it is removed when the result is dropped. What is no dataset is not touched.
+fn replace(output: &Path) -> Result<Option<Unfinished>, Failure> {
+    if output.symlink_metadata().is_err() {
+        return Ok(None);
+    }
+    let failed =
+        |error: std::io::Error| Failure::new(OUTPUT, format!("cannot replace {}: {error}", output.display()));
+    for entry in std::fs::read_dir(output).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name().to_string_lossy().into_owned();
+        // Parts, unfinished parts, and those that were set aside.
+        if !name.contains(".parquet") && !name.starts_with('.') {
+            let what = format!("{} is not replaced: it has {name}, which is of no dataset", output.display());
+            return Err(Failure::new(OUTPUT, what));
+        }
+    }
+    let old = output.with_extension("replaced");
+    let old = Unfinished::beside(&old)?;
+    std::fs::rename(output, old.path()).map_err(failed)?;
+    Ok(Some(old))
+}
+
+pub fn completions(shell: clap_complete::Shell) -> Result<u8, Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Arguments::command(), "cuprof", &mut script);
+    write_text(None, false, &String::from_utf8_lossy(&script))?;
+    Ok(SUCCESS)
+}
+
+pub fn man(folder: Option<&Path>) -> Result<u8, Failure> {
+    let failed = |error: std::io::Error| Failure::new(OUTPUT, format!("cannot write the manual: {error}"));
+    match folder {
+        Some(folder) => {
+            std::fs::create_dir_all(folder).map_err(failed)?;
+            clap_mangen::generate_to(Arguments::command(), folder).map_err(failed)?;
+        }
+        None => {
+            let mut output = Output::create(None, false)?;
+            let mut page = Vec::new();
+            clap_mangen::Man::new(Arguments::command()).render(&mut page).map_err(failed)?;
+            if let Err(error) = output.write_all(&page) {
+                return Err(output.failed(&error));
+            }
+            output.finish()?;
+        }
+    }
+    Ok(SUCCESS)
+}

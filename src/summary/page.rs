@@ -1,0 +1,122 @@
+//! A page of text for a terminal: paragraphs, and tables of numbers with a name.
+
+use std::fmt::Write;
+
+use super::render::Symbols;
+use super::text::{counted, one_line, shortened, time, width};
+
+const MIN_WIDTH: usize = 40;
+
+/// A name with less room than this says nothing; columns of numbers make way.
+const MIN_NAME_WIDTH: usize = 22;
+
+/// Stands for a space inside of a [`Page::paragraph`] that no line may end at.
+pub(crate) const JOINED_SPACE: &str = "\u{a0}";
+
+/// Text that grows line by line, none wider than the page.
+pub(crate) struct Page {
+    pub text: String,
+    pub width: usize,
+    pub symbols: Symbols,
+}
+
+impl Page {
+    /// An empty page; below 40 columns it is taken as 40.
+    pub fn new(width: usize, symbols: Symbols) -> Self {
+        Self { text: String::new(), width: width.max(MIN_WIDTH), symbols }
+    }
+
+    pub fn time(&self, ns: i64) -> String {
+        time(ns as f64, self.symbols) // CAST: for people
+    }
+
+    pub fn left_out(&mut self, number: usize, what: &str) {
+        if number > 0 {
+            self.paragraph("", "", &format!("({} more)", counted(number as u64, what)));
+        }
+    }
+
+    /// Text in lines that fit.
+    pub fn paragraph(&mut self, first: &str, next: &str, text: &str) {
+        let mut line = first.to_owned();
+        let mut is_empty = true;
+        for word in one_line(text).split(' ').filter(|word| !word.is_empty()) {
+            if !is_empty && width(&line) + 1 + width(word) > self.width {
+                self.text.push_str(&line);
+                self.text.push('\n');
+                line = next.to_owned();
+                is_empty = true;
+            }
+            if !is_empty {
+                line.push(' ');
+            }
+            line.push_str(&word.replace(JOINED_SPACE, " "));
+            is_empty = false;
+        }
+        self.text.push_str(&line);
+        self.text.push('\n');
+    }
+
+    /// A table: numbers to the left, aligned to the right, and the name in what is left of the line.
+    pub fn grid(&mut self, grid: Grid) {
+        let (columns, name_width) = grid.fit(self.width);
+        self.text.push('\n');
+        for row in &grid.rows {
+            let mut line = String::new();
+            for &(column, cell_width) in &columns {
+                let cell = &row.cells[column];
+                let padding = cell_width.saturating_sub(width(cell));
+                let _ = write!(line, "{:padding$}{cell}  ", "");
+            }
+            // An indentation beyond half of the room would leave no name.
+            let indent = (2 * row.depth).min(name_width / 2);
+            let name = shortened(&row.name, name_width - indent, self.symbols);
+            let _ = write!(line, "{:indent$}{name}", "");
+            self.text.push_str(line.trim_end());
+            self.text.push('\n');
+        }
+    }
+}
+
+/// Rows of numbers with a name.
+pub(crate) struct Grid {
+    /// The first row holds the titles.
+    rows: Vec<GridRow>,
+    /// The columns to leave out first where there is little room.
+    expendable: &'static [usize],
+}
+
+struct GridRow {
+    cells: Vec<String>,
+    depth: usize,
+    name: String,
+}
+
+impl Grid {
+    pub fn new(name: &str, titles: &[&str], expendable: &'static [usize]) -> Self {
+        let cells = titles.iter().map(|title| (*title).to_owned()).collect();
+        Self { rows: vec![GridRow { cells, depth: 0, name: name.to_owned() }], expendable }
+    }
+
+    pub fn push<const N: usize>(&mut self, cells: [String; N], depth: usize, name: String) {
+        self.rows.push(GridRow { cells: cells.into(), depth, name: one_line(&name) });
+    }
+
+    /// The columns that fit, each with its width, and the room for the name.
+    fn fit(&self, line_width: usize) -> (Vec<(usize, usize)>, usize) {
+        let cells = self.rows.first().map_or(0, |row| row.cells.len());
+        let column_width =
+            |column: usize| self.rows.iter().map(|row| width(&row.cells[column])).max().unwrap_or(0);
+        let mut columns: Vec<(usize, usize)> =
+            (0..cells).map(|column| (column, column_width(column))).collect();
+        let longest = self.rows.iter().map(|row| 2 * row.depth + width(&row.name)).max().unwrap_or(0);
+        let used = |columns: &[(usize, usize)]| columns.iter().map(|(_, width)| width + 2).sum::<usize>();
+        for expendable in self.expendable {
+            if used(&columns) + longest.min(MIN_NAME_WIDTH) > line_width {
+                columns.retain(|(column, _)| column != expendable);
+            }
+        }
+        let name_width = line_width.saturating_sub(used(&columns)).max(1);
+        (columns, name_width)
+    }
+}

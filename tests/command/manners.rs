@@ -1,0 +1,226 @@
+//! Exit codes, pipes, signals, colours, and outputs that exist.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::process::Stdio;
+
+use crate::run::{Outcome, copy_of, cuprof, datasets, finished, line, root, run};
+
+/// Spoils a copy of the quick start's dataset; returns what to pass to the command.
+type Spoil = fn(&std::path::Path) -> Result<(), Box<dyn std::error::Error>>;
+
+#[test]
+fn every_end_has_its_code() -> Outcome {
+    // (arguments, code, a part of what is said)
+    let table: [(&str, i32, &str); 24] = [
+        ("summary quickstart.cuprof", 0, ""),
+        ("--help", 0, ""),
+        ("--version", 0, ""),
+        ("summary --help", 0, ""),
+        ("", 64, "Usage"),
+        ("nonsense", 64, "unrecognized subcommand"),
+        ("summary", 64, "required"),
+        ("summary --nonsense quickstart.cuprof", 64, "--nonsense"),
+        ("summary quickstart.cuprof --format pdf", 64, "pdf"),
+        ("summary quickstart.cuprof --from 5", 64, "is no time"),
+        ("summary quickstart.cuprof --kernel-regex (", 64, "is no pattern"),
+        ("summary quickstart.cuprof --top 3 --all", 64, "cannot be used with"),
+        ("summary quickstart.cuprof --format csv --show ranges,kernels", 64, "one section"),
+        ("summary nowhere.cuprof", 65, "nowhere.cuprof"),
+        ("summary /", 65, "holds no finished part"),
+        ("replay nowhere.cuprofrec", 65, "nowhere.cuprofrec"),
+        ("replay quickstart.cuprof/env-00000.parquet --output new.cuprof", 65, ""),
+        ("recover nowhere.cuprof", 65, "nowhere.cuprof"),
+        ("metrics plan --chip GH100 headline", 69, "CUPTI"),
+        ("metrics list", 69, "--chip GH100"),
+        ("metrics presets nonsense", 64, "known: headline"),
+        ("summary quickstart.cuprof --output quickstart.cuprof", 73, "--force"),
+        ("summary quickstart.cuprof --output nowhere/x.txt", 73, "nowhere/x.txt"),
+        ("summary quickstart.cuprof --output /dev/full", 73, "exists"),
+    ];
+    for (arguments, code, said) in table {
+        let found = line(arguments)?.expect(code)?;
+        assert!(found.err.contains(said), "{arguments}: {}", found.err);
+        assert_eq!(found.err.is_empty(), code == 0, "{arguments}: {}", found.err);
+    }
+    Ok(())
+}
+
+#[test]
+fn help_and_documents_tell_the_codes() -> Outcome {
+    let help = line("--help")?.expect(0)?.out;
+    for code in ["0", "1", "64", "65", "69", "70", "73", "74", "130"] {
+        assert!(
+            help.lines().any(|line| line.trim_start().starts_with(&format!("{code} "))),
+            "{code}: {help}"
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn input_that_is_not_whole_ends_with_65() -> Outcome {
+    let cases: [(&str, Spoil, &str); 5] = [
+        (
+            "a part is missing",
+            |at| Ok(fs::rename(at.join("launches-00000.parquet"), at.join("launches-00001.parquet"))?),
+            "is missing",
+        ),
+        (
+            "a part is cut short",
+            |at| {
+                let part = at.join("launches-00000.parquet");
+                let bytes = fs::read(&part)?;
+                Ok(fs::write(part, &bytes[..bytes.len() - 10])?)
+            },
+            "damaged or was cut short",
+        ),
+        (
+            "a part is another's",
+            |at| Ok(fs::copy(at.join("ranges-00000.parquet"), at.join("marks-00000.parquet")).map(drop)?),
+            "holds the table ranges",
+        ),
+        (
+            "a part is no Parquet",
+            |at| Ok(fs::write(at.join("transfers-00000.parquet"), "PAR1 and no more")?),
+            "transfers-00000.parquet",
+        ),
+        ("it was not closed", |at| Ok(fs::remove_file(at.join("losses-00000.parquet"))?), ""),
+    ];
+    for (what, spoil, said) in cases {
+        let folder = tempfile::tempdir()?;
+        let dataset = copy_of("quickstart.cuprof", folder.path())?;
+        spoil(&dataset)?;
+        let found = run([std::ffi::OsStr::new("summary"), dataset.as_os_str()])?.expect(65)?;
+        assert!(found.err.contains(said), "{what}: {}", found.err);
+        if said.is_empty() {
+            assert!(
+                found.out.contains("120 launches") && found.out.starts_with("! "),
+                "{what}: {}",
+                found.out
+            );
+            let allowed = finished(cuprof().args(["summary", "--allow-losses"]).arg(&dataset))?;
+            allowed.expect(0)?;
+        } else {
+            assert!(found.out.is_empty(), "{what}: {}", found.out);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn an_output_is_whole_or_not_there() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("summary.txt");
+    let to_file = |more: &[&str]| {
+        finished(cuprof().args(["summary", "quickstart.cuprof", "--output"]).arg(&file).args(more))
+    };
+    to_file(&[])?.expect(0)?;
+    let printed = line("summary quickstart.cuprof")?.expect(0)?.out;
+    assert_eq!(fs::read_to_string(&file)?, printed);
+    fs::write(&file, "mine")?;
+    to_file(&[])?.expect(73)?;
+    assert_eq!(fs::read_to_string(&file)?, "mine");
+    to_file(&["--force"])?.expect(0)?;
+    assert_eq!(fs::read_to_string(&file)?, printed);
+    let left: Vec<_> = fs::read_dir(folder.path())?.flatten().map(|entry| entry.file_name()).collect();
+    assert_eq!(left, ["summary.txt"]);
+    Ok(())
+}
+
+#[test]
+fn a_pipe_that_is_closed_early_is_no_error() -> Outcome {
+    // More than a pipe holds, so that writing meets the closed end.
+    let mut command = cuprof();
+    command.args(["completions", "bash"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn()?;
+    drop(child.stdout.take());
+    let status = child.wait()?;
+    let mut said = String::new();
+    child.stderr.take().ok_or("no stderr")?.read_to_string(&mut said)?;
+    assert_eq!((status.code(), said.as_str()), (Some(0), ""));
+    Ok(())
+}
+
+#[test]
+fn a_full_disk_is_said() -> Outcome {
+    let full = fs::OpenOptions::new().write(true).open("/dev/full")?;
+    let output = cuprof().args(["summary", "quickstart.cuprof"]).stdout(full).output()?;
+    assert_eq!(output.status.code(), Some(74));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("No space left"));
+    Ok(())
+}
+
+#[test]
+fn paths_come_from_standard_input() -> Outcome {
+    let mut child = cuprof().args(["summary", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+    let mut input = child.stdin.take().ok_or("no stdin")?;
+    input.write_all(b"quickstart.cuprof\n\nnvtx.cuprof\n")?;
+    drop(input);
+    let output = child.wait_with_output()?;
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(
+        output.stdout,
+        cuprof().args(["summary", "quickstart.cuprof", "nvtx.cuprof"]).output()?.stdout
+    );
+    let empty = line("summary -")?.expect(64)?;
+    assert!(empty.err.contains("no dataset was named"), "{}", empty.err);
+    Ok(())
+}
+
+#[test]
+fn colours_are_for_terminals() -> Outcome {
+    let escape = '\u{1b}';
+    assert!(!line("summary quickstart.cuprof")?.expect(0)?.out.contains(escape));
+    assert!(!line("--help")?.expect(0)?.out.contains(escape));
+    assert!(line("summary quickstart.cuprof --color always")?.expect(0)?.out.contains(escape));
+    let Some(script) = ["/usr/bin/script"].into_iter().find(|path| std::path::Path::new(path).exists())
+    else {
+        println!("skipped what needs a terminal: there is no script(1)");
+        return Ok(());
+    };
+    let on_a_terminal = |set: &[(&str, &str)]| {
+        let mut command = std::process::Command::new(script);
+        let line = format!("{} summary quickstart.cuprof", env!("CARGO_BIN_EXE_cuprof"));
+        command.args(["-qec", &line, "/dev/null"]).current_dir(datasets()).stdin(Stdio::null());
+        finished(command.env_clear().env("PATH", "/usr/bin:/bin").envs(set.iter().copied()))
+    };
+    assert!(on_a_terminal(&[("TERM", "xterm")])?.expect(0)?.out.contains(escape));
+    assert!(!on_a_terminal(&[("TERM", "xterm"), ("NO_COLOR", "1")])?.expect(0)?.out.contains(escape));
+    assert!(!on_a_terminal(&[("TERM", "dumb")])?.expect(0)?.out.contains(escape));
+    Ok(())
+}
+
+#[test]
+fn an_interrupted_replay_leaves_nothing() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    // A recording that never ends: a pipe that stays open.
+    let pipe = folder.path().join("endless.cuprofrec");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status()?;
+    assert!(made.success());
+    let mut child = cuprof()
+        .arg("replay")
+        .arg(&pipe)
+        .args(["--output", "run.cuprof"])
+        .current_dir(folder.path())
+        .stdout(Stdio::null())
+        .spawn()?;
+    let recording = fs::read(root().join("examples/recordings/quickstart.cuprofrec"))?;
+    let mut writer = fs::OpenOptions::new().write(true).open(&pipe)?;
+    writer.write_all(&recording[..recording.len() / 2])?;
+    let names = || -> std::io::Result<Vec<String>> {
+        let entries = fs::read_dir(folder.path())?.flatten();
+        Ok(entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
+    };
+    // The folder is there before the first frame is read.
+    while !names()?.iter().any(|name| name.ends_with(".tmp")) {
+        std::thread::yield_now();
+        assert!(child.try_wait()?.is_none(), "it ended by itself");
+    }
+    let killed = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status()?;
+    assert!(killed.success());
+    assert_eq!(child.wait()?.code(), Some(130));
+    assert_eq!(names()?, ["endless.cuprofrec"]);
+    drop(writer);
+    Ok(())
+}

@@ -1,0 +1,63 @@
+//! Every subcommand on the recordings, as reviewed.
+
+use crate::run::{Outcome, RECORDINGS, compare, cuprof, finished, line};
+
+#[test]
+fn summaries_are_as_reviewed() -> Outcome {
+    for name in RECORDINGS {
+        for columns in ["80", "140"] {
+            let found =
+                finished(cuprof().env("COLUMNS", columns).args(["summary", &format!("{name}.cuprof")]))?
+                    .expect(0)?;
+            compare(&format!("summary_{name}_{columns}.txt"), &found.out)?;
+            let is_too_wide = |line: &&str| line.chars().count() > columns.parse().unwrap_or(0);
+            assert_eq!(found.out.lines().find(is_too_wide), None);
+            assert!(found.err.is_empty(), "{}", found.err);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn other_forms_of_a_summary_are_as_reviewed() -> Outcome {
+    for (file, arguments) in [
+        ("summary_quickstart.md", "summary quickstart.cuprof --format markdown"),
+        ("summary_quickstart.json", "summary quickstart.cuprof --format json"),
+        ("ranges_nvtx.csv", "summary nvtx.cuprof --format csv --show ranges"),
+        ("kernels_quickstart.csv", "summary quickstart.cuprof --format csv"),
+        ("devices_threads.csv", "summary threads.cuprof --format csv --show devices"),
+        ("transfers_quickstart.csv", "summary quickstart.cuprof --format csv --show transfers"),
+        ("filtered_quickstart.txt", "summary quickstart.cuprof --kernel *gemm* --range */forward --from 1ms"),
+        ("sorted_quickstart.txt", "summary quickstart.cuprof --show kernels --sort max --top 2"),
+        ("all_of_them.txt", "summary . --show ranges,devices --top 8"),
+    ] {
+        compare(file, &line(arguments)?.expect(0)?.out)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn help_is_as_reviewed() -> Outcome {
+    for (file, arguments) in [
+        ("help.txt", "--help"),
+        ("help_short.txt", "-h"),
+        ("help_summary.txt", "summary --help"),
+        ("help_replay.txt", "replay --help"),
+        ("help_metrics.txt", "metrics --help"),
+    ] {
+        compare(file, &line(arguments)?.expect(0)?.out)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn the_same_files_give_the_same_bytes() -> Outcome {
+    for arguments in ["summary . --format json", "summary . --all", "summary . --format csv --show devices"] {
+        // As many threads read them, which finish in no certain order.
+        let first = line(arguments)?.expect(0)?.out;
+        let all_same =
+            (0..10).map(|_| line(arguments)).all(|found| found.is_ok_and(|found| found.out == first));
+        assert!(all_same, "{arguments}");
+    }
+    Ok(())
+}
