@@ -205,7 +205,7 @@ impl Counted {
         }
     }
 
-    fn metric_rows(&self, mut sink: impl FnMut(&MetricRow)) {
+    pub(super) fn metric_rows(&self, mut sink: impl FnMut(&MetricRow)) {
         let mut texts = StringPool::default();
         let asked: Vec<_> = self.plan.metrics().iter().map(|planned| planned.asked.as_str()).collect();
         let per_range = asked.len() + self.plan.missing().len();

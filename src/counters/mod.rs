@@ -19,6 +19,7 @@ mod plan;
 mod presets;
 mod session;
 mod timings;
+mod traced;
 
 pub use crate::cupti::host::{MetricKind, MetricScope};
 pub use catalogue::{Catalogue, Metric, chips};

@@ -22,7 +22,8 @@ pub(super) struct Opened {
 /// in the same context.
 pub struct Pass<'a> {
     number: usize,
-    profiler: &'a RefCell<&'a mut RangeProfiler>,
+    /// None: it is traced, and not counted.
+    profiler: Option<&'a RefCell<&'a mut RangeProfiler>>,
     between: &'a RefCell<&'a mut Between>,
     levels: u16,
     max_ranges: usize,
@@ -44,10 +45,26 @@ impl<'a> Pass<'a> {
     ) -> Self {
         let (level, opened, failure) = (Cell::new(0), RefCell::default(), RefCell::default());
         let times = RefCell::new(times);
+        let profiler = Some(profiler);
         Self { number, profiler, between, levels, max_ranges, level, opened, times, failure }
     }
 
-    /// The pass's number, from 0. With nested ranges each level has its own passes.
+    /// The pass whose durations are traced.
+    pub(super) fn traced(between: &'a RefCell<&'a mut Between>, levels: u16) -> Self {
+        let (level, opened, failure) = (Cell::new(0), RefCell::default(), RefCell::default());
+        let (number, max_ranges, times) = (0, usize::MAX, RefCell::default());
+        Self { number, profiler: None, between, levels, max_ranges, level, opened, times, failure }
+    }
+
+    /// Whether nothing is counted in this pass: it is the one whose durations are traced, the first of
+    /// [`Profiler::count`](crate::Profiler::count).
+    #[must_use]
+    pub fn is_traced(&self) -> bool {
+        self.profiler.is_none()
+    }
+
+    /// The pass's number, from 0. With nested ranges each level has its own passes. A [traced](Self::is_traced) pass is
+    /// number 0, too.
     #[must_use]
     pub fn number(&self) -> usize {
         self.number
@@ -60,6 +77,7 @@ impl<'a> Pass<'a> {
     /// What goes wrong with a range ends the session after this pass; the work runs all the same.
     pub fn range<T>(&self, name: &str, work: impl FnOnce() -> T) -> T {
         let _open = self.open(name);
+        let _traced = self.is_traced().then(|| crate::range::Range::new(name));
         work()
     }
 
@@ -89,7 +107,8 @@ impl<'a> Pass<'a> {
         }
         let mut times = self.times.borrow_mut();
         timed(&mut times.between, || self.between.borrow_mut().before_range(name, level))?;
-        timed(&mut times.push, || self.profiler.borrow().push(&number.to_string()))?;
+        let Some(profiler) = self.profiler else { return Ok(false) };
+        timed(&mut times.push, || profiler.borrow().push(&number.to_string()))?;
         if number == 0 {
             times.first_push = times.push;
         }
@@ -121,12 +140,10 @@ impl Drop for Open<'_, '_> {
     fn drop(&mut self) {
         let pass = self.pass;
         pass.level.set(pass.level.get().saturating_sub(1));
-        if !self.is_pushed {
-            return;
-        }
+        let Some(profiler) = pass.profiler.filter(|_| self.is_pushed) else { return };
         let mut times = pass.times.borrow_mut();
         let is_first = times.pop.is_zero();
-        if let Err(error) = timed(&mut times.pop, || pass.profiler.borrow().pop()) {
+        if let Err(error) = timed(&mut times.pop, || profiler.borrow().pop()) {
             pass.failure.borrow_mut().get_or_insert(error);
         }
         if is_first {

@@ -16,6 +16,7 @@ use crate::cupti::host::{Configured, Host};
 use crate::cupti::params::Names;
 use crate::cupti::range_profiler::{Mode, RangeProfiler, Setup};
 use crate::cupti::{Holder, Slot};
+use crate::driver::Driver;
 use crate::error::{Error, ErrorKind, Result};
 
 /// How many ranges of one pass a session has room for by default, where the work runs once only: in
@@ -50,11 +51,12 @@ const EXTRA_ROUNDS: usize = 2;
 /// # Never together with tracing
 /// Tracing kernels changes what is counted (11.5 % more instructions on an H200), and counting changes durations. So a
 /// session is refused while a [`Profiler`](crate::Profiler) runs, and the other way round: durations come from a traced
-/// run of their own. `gpu__time_duration` of a range has the time around the kernels in it, and is no duration of a
+/// run of their own. [`Profiler::count`](crate::Profiler::count) makes both, one after the other. `gpu__time_duration` of a range has the time around the kernels in it, and is no duration of a
 /// kernel.
 ///
 /// # What it takes
-/// On an H200 the first round takes some 0.2 s, and each further one 25 ms and the work. The process must be allowed to
+/// On an H200 the first round takes some 0.2 s, and each further one 4 to 30 ms and the work; [`Counted::timings`] has
+/// each step. The process must be allowed to
 /// use counters; the error says how.
 #[must_use = "nothing is counted before `run`"]
 pub struct Session {
@@ -141,7 +143,45 @@ impl Session {
     /// [`PermissionDenied`](ErrorKind::PermissionDenied) and [`Busy`](ErrorKind::Busy) with the remedy;
     /// [`Config`](ErrorKind::Config) where the plan is for another chip, takes more passes than allowed, or passes had
     /// different or too many ranges; [`Program`](ErrorKind::Program) where the work failed; else the failed call.
-    pub fn run<R: PassOutcome>(self, mut work: impl FnMut(&Pass<'_>) -> R) -> Result<Counted> {
+    pub fn run<R: PassOutcome>(mut self, work: impl FnMut(&Pass<'_>) -> R) -> Result<Counted> {
+        let started = Instant::now();
+        let between = self.between()?;
+        self.run_with(between, started, work)
+    }
+
+    /// Runs the work once, its ranges as ranges of the traced session that runs.
+    pub(super) fn run_traced<R: PassOutcome>(
+        &self,
+        between: &mut Between,
+        work: &mut impl FnMut(&Pass<'_>) -> R,
+    ) -> Result<()> {
+        let driver = Driver::get()?;
+        let (context, _) = driver.current()?;
+        driver.synchronize(context)?;
+        between.before_pass(0)?;
+        let between = RefCell::new(between);
+        let pass = Pass::traced(&between, self.nesting_levels);
+        work(&pass).into_result().map_err(|source| {
+            Error::new(ErrorKind::Program, "the work failed in its traced pass").with_source(source)
+        })?;
+        pass.finish()?;
+        driver.synchronize(context)
+    }
+
+    /// What is done before passes and ranges, made ready.
+    pub(super) fn between(&mut self) -> Result<Between> {
+        Between::new(self.cache, std::mem::replace(&mut self.hook, Box::new(Leave)))
+    }
+
+    pub(super) fn run_with<R: PassOutcome>(
+        self,
+        mut between: Between,
+        started: Instant,
+        mut work: impl FnMut(&Pass<'_>) -> R,
+    ) -> Result<Counted> {
+        if self.verifies_cache {
+            between.verify()?;
+        }
         let may_grow = self.max_ranges.is_none() && !self.single_pass;
         let mut room = match self.max_ranges {
             Some(room) => room,
@@ -149,7 +189,7 @@ impl Session {
             None => DEFAULT_MAX_RANGES,
         };
         let levels = self.nesting_levels;
-        let mut ready = self.prepare(room, levels)?;
+        let mut ready = self.prepare(between, started, room, levels)?;
         let (host, mut profiler, opened) = loop {
             let begun = Instant::now();
             let (host, mut profiler) = ready.enable(Mode::UserRangeUserReplay, room, levels)?;
@@ -195,7 +235,8 @@ impl Session {
     ///
     /// # Errors
     /// As [`run`](Self::run), and [`Busy`](ErrorKind::Busy) where another profiler listens to the launches.
-    pub fn run_kernels<R: PassOutcome>(self, work: impl FnOnce() -> R) -> Result<Counted> {
+    pub fn run_kernels<R: PassOutcome>(mut self, work: impl FnOnce() -> R) -> Result<Counted> {
+        let started = Instant::now();
         if !matches!(self.cache, Cache::Keep | Cache::Cupti(_)) {
             let what =
                 format!("the cache control {:?} cannot come between the passes of a kernel", self.cache);
@@ -203,7 +244,11 @@ impl Session {
                 .with_hint("use Cache::Cupti (CUPTI 13.4), or ranges with Session::run"));
         }
         let room = self.max_ranges.unwrap_or(DEFAULT_MAX_RANGES);
-        let mut ready = self.prepare(room, 1)?;
+        let mut between = self.between()?;
+        if self.verifies_cache {
+            between.verify()?;
+        }
+        let mut ready = self.prepare(between, started, room, 1)?;
         let (host, mut profiler) = ready.enable(Mode::AutoRangeKernelReplay, room, 1)?;
         let Ready { target, between, timings, .. } = &mut ready;
         let log = LaunchLog::start(&target.libraries)?;
@@ -246,18 +291,11 @@ impl Session {
         Ok(ready.counted(ranges, Replay::Kernel, kernels_known))
     }
 
-    fn prepare(self, room: usize, nesting_levels: u16) -> Result<Ready> {
-        let started = Instant::now();
+    fn prepare(self, between: Between, started: Instant, room: usize, nesting_levels: u16) -> Result<Ready> {
         if room == 0 || nesting_levels == 0 {
             return Err(Error::new(ErrorKind::Config, "max_ranges and nesting_levels are at least 1"));
         }
-        let mut timings = Timings::default();
-        let begun = Instant::now();
-        let mut between = Between::new(self.cache, self.hook)?;
-        if self.verifies_cache {
-            between.verify()?;
-        }
-        timings.cache = begun.elapsed();
+        let mut timings = Timings { cache: started.elapsed(), ..Timings::default() };
         let slot = Slot::take(Holder::Counters)?;
         let target = Target::open(&self.plan, &mut timings)?;
         if self.single_pass && target.plan.passes() * usize::from(nesting_levels) > 1 {

@@ -47,6 +47,13 @@ pub(crate) fn begin_session() {
     WORKER_LISTENS.store(true, Ordering::Relaxed);
 }
 
+/// The session goes on after callbacks were off.
+pub(crate) fn resume_session() {
+    // Contexts that were destroyed and modules that were unloaded meanwhile went unnoticed.
+    CONTEXTS.clear();
+    range::forget_symbols();
+}
+
 /// From now on, filled buffers go straight back to the free ones: nobody reads them.
 pub(crate) fn end_session() {
     WORKER_LISTENS.store(false, Ordering::Relaxed);

@@ -19,7 +19,7 @@ use std::ptr::NonNull;
 use cupti_sys::bindings as c;
 use cupti_sys::{LibraryVersion, Symbols};
 
-pub(crate) use callbacks::{begin_session, end_session, faults, panic_in, seen_nothing};
+pub(crate) use callbacks::{begin_session, end_session, faults, panic_in, resume_session, seen_nothing};
 pub(crate) use clocks::{ClockLock, ClockMode};
 pub(crate) use contexts::CONTEXTS;
 pub(crate) use libraries::{Libraries, PlanningLibrary};

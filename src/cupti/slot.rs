@@ -1,5 +1,6 @@
 //! The right to be the one session of this process.
 
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -16,10 +17,19 @@ pub(crate) enum Holder {
 
 const FREE: u8 = 0;
 
+/// Tracing has the slot, but has switched itself off for a counter session.
+const SUSPENDED: u8 = 3;
+
 static TAKEN: AtomicU8 = AtomicU8::new(FREE);
 
 /// Held by the session that runs.
-pub(crate) struct Slot(());
+pub(crate) struct Slot {
+    /// What is in force again when it is dropped.
+    before: u8,
+}
+
+/// While it lives, the traced session that has the slot lets counter sessions have it.
+pub(crate) struct Suspended<'a>(PhantomData<&'a Slot>);
 
 impl Slot {
     /// Takes the slot for a session of this sort.
@@ -28,15 +38,27 @@ impl Slot {
     /// [`ErrorKind::AlreadyRunning`] while another session has it; the message says which.
     pub fn take(holder: Holder) -> Result<Self> {
         // ATOMICS: Acquire pairs with the Release in `drop`, so that the earlier session's teardown is visible.
-        match TAKEN.compare_exchange(FREE, holder as u8, Ordering::Acquire, Ordering::Relaxed) {
-            Ok(_) => Ok(Self(())),
-            Err(present) => Err(refusal(holder, present)),
+        let mut before = FREE;
+        loop {
+            match TAKEN.compare_exchange(before, holder as u8, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return Ok(Self { before }),
+                Err(SUSPENDED) if holder == Holder::Counters && before == FREE => before = SUSPENDED,
+                Err(present) => return Err(refusal(holder, present)),
+            }
         }
+    }
+
+    /// Lets counter sessions have the slot of a traced session that has been switched off.
+    pub fn suspend(&self) -> Suspended<'_> {
+        // ATOMICS: Release pairs with the Acquire in `take`.
+        TAKEN.store(SUSPENDED, Ordering::Release);
+        Suspended(PhantomData)
     }
 }
 
 fn refusal(wanted: Holder, present: u8) -> Error {
-    let (what, hint) = match (wanted, present == Holder::Counters as u8) {
+    let counts = matches!(present, SUSPENDED) || present == Holder::Counters as u8;
+    let (what, hint) = match (wanted, counts) {
         (Holder::Tracing, false) => (
             "one profiling session can run in a process at a time",
             "finish the running session first; an earlier one whose end timed out still counts",
@@ -47,7 +69,7 @@ fn refusal(wanted: Holder, present: u8) -> Error {
         ),
         (Holder::Counters, false) => (
             "a traced session runs, and tracing would change the counters",
-            "finish the profiler first: durations come from a traced run, counters from a run of their own",
+            "have the profiler suspend itself (Profiler::count), or finish it first",
         ),
         (Holder::Counters, true) => (
             "counters are being collected already, and the GPU has one set of them",
@@ -60,6 +82,13 @@ fn refusal(wanted: Holder, present: u8) -> Error {
 impl Drop for Slot {
     fn drop(&mut self) {
         // ATOMICS: Release pairs with the Acquire in `take`.
-        TAKEN.store(FREE, Ordering::Release);
+        TAKEN.store(self.before, Ordering::Release);
+    }
+}
+
+impl Drop for Suspended<'_> {
+    fn drop(&mut self) {
+        // ATOMICS: Acquire pairs with the Release of a counter session's end; Release with the Acquire in `take`.
+        TAKEN.swap(Holder::Tracing as u8, Ordering::AcqRel);
     }
 }

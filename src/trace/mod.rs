@@ -14,6 +14,7 @@ mod profile;
 mod profiler;
 mod replay;
 mod session;
+mod suspend;
 mod texts;
 mod warnings;
 mod watch;

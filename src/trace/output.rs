@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::losses::{Cause, Loss, Losses};
 use crate::summary::{Summary, SummaryBuilder};
 use crate::table::rows::{
-    ApiRow, EnvRow, LaunchRow, LossRow, MarkRow, MemoryRow, OverheadRow, RangeRow, RangeSetRow,
+    ApiRow, EnvRow, LaunchRow, LossRow, MarkRow, MemoryRow, MetricRow, OverheadRow, RangeRow, RangeSetRow,
     SynchronizationRow, TransferRow,
 };
 use crate::table::writer::{CloseReport, DatasetWriter, TableSink, WriterOptions};
@@ -46,6 +46,13 @@ impl Output {
     pub fn finish_parts(&mut self) {
         if let Some((_, writer)) = &mut self.writer {
             writer.finish_parts();
+        }
+    }
+
+    /// A row of a counter session; the summary has none of these.
+    pub fn metric(&mut self, row: &MetricRow) {
+        if let Some((_, writer)) = &mut self.writer {
+            writer.metric(row);
         }
     }
 

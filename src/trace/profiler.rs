@@ -39,23 +39,23 @@ use crate::units::{Nanos, ThreadId};
 #[must_use = "dropping the profiler ends the session at once"]
 pub struct Profiler {
     /// None: disabled.
-    running: Option<Running>,
+    pub(super) running: Option<Running>,
 }
 
-struct Running {
-    control: Sender<Control>,
+pub(super) struct Running {
+    pub(super) control: Sender<Control>,
     /// None: it had no work.
-    worker: JoinHandle<Option<Ended>>,
+    pub(super) worker: JoinHandle<Option<Ended>>,
     /// Closed when the worker has ended.
     worker_ended: Mutex<Receiver<()>>,
     /// Whether the worker is inside CUPTI.
     watch: Arc<Watch>,
-    tracing: Tracing,
+    pub(super) tracing: Tracing,
     libraries: Libraries,
     nvtx_injection: Option<Injection>,
     finish_timeout: Duration,
     process: u32,
-    slot: Slot,
+    pub(super) slot: Slot,
 }
 
 /// A session that was switched on; none once somebody has taken it.
@@ -123,6 +123,9 @@ impl Profiler {
         channel::begin_session(collector.thread().clone());
 
         let may_be_injected = issues::of(libraries.version).all(|issue| issue.name != issues::NVTX_CRASHES);
+        if builder.nvtx_libraries && may_be_injected {
+            nvtx::initialise();
+        }
         let nvtx_injection =
             (builder.nvtx_libraries && may_be_injected).then(|| Injection::set(libraries.loaded.path()));
         let other_nvtx = match &nvtx_injection {
@@ -224,7 +227,7 @@ impl Drop for Profiler {
 
 impl Running {
     /// After a fork the child has neither the worker nor a usable CUDA.
-    fn check_process(&self) -> Result<()> {
+    pub(super) fn check_process(&self) -> Result<()> {
         if self.process == std::process::id() {
             return Ok(());
         }

@@ -44,6 +44,12 @@ pub(super) struct Tracing {
     /// Whether this CUPTI tells which kinds are on.
     kinds_can_be_seen: bool,
     flusher: Option<Flusher>,
+    builder: Builder,
+    nvtx: OtherNvtx,
+    /// Whether buffers go to the worker.
+    has_begun: bool,
+    /// What suspensions knew that the worker does not.
+    earlier: LastWords,
     /// Facts about the start, such as attributes that the library refused.
     pub facts: Vec<(String, String)>,
 }
@@ -57,9 +63,20 @@ impl Tracing {
             kinds: Vec::new(),
             kinds_can_be_seen: true,
             flusher: None,
+            builder: builder.clone(),
+            nvtx,
+            has_begun: false,
+            earlier: LastWords::default(),
             facts: Vec::new(),
         };
-        let cupti = libraries.cupti;
+        tracing.switch_on()?;
+        Ok(tracing)
+    }
+
+    /// Switches everything on; what was switched on when it fails is known.
+    fn switch_on(&mut self) -> Result<()> {
+        let tracing = self;
+        let cupti = tracing.libraries.cupti;
         // First of all: if somebody else holds CUPTI, nothing of theirs may be touched.
         let subscriber = cupti.subscribe().map_err(name_the_holder)?;
         for (cbid, error) in cupti.enable_launch_callbacks(&subscriber) {
@@ -86,7 +103,7 @@ impl Tracing {
         for (domain, cbid) in wanted {
             tracing.optional("cuptiEnableCallback", cupti.enable_callback(&subscriber, domain, cbid));
         }
-        match nvtx {
+        match &tracing.nvtx {
             OtherNvtx::Take => {
                 let domain = c::CUpti_CallbackDomain::CUPTI_CB_DOMAIN_NVTX;
                 tracing.optional("cuptiEnableDomain(NVTX)", cupti.enable_domain(&subscriber, domain));
@@ -104,7 +121,7 @@ impl Tracing {
         }
         // From here on, dropping the half-made value unsubscribes.
         tracing.subscriber = Some(subscriber);
-        tracing.set_attributes(builder);
+        tracing.set_attributes();
         cupti.register_buffer_callbacks()?;
         // What CUPTI still has from before the session goes back to the pool unread. (Before 13.0 Update 1 kernel
         // records stay on between sessions.)
@@ -112,8 +129,11 @@ impl Tracing {
             tracing.optional("cuptiActivityFlushAll", cupti.flush_all(true));
         }
         let _of_earlier_clients = cupti.take_dropped();
-        cupti::begin_session();
-        for kind in DEFAULT_KINDS.iter().chain(&builder.extra_kinds) {
+        if !std::mem::replace(&mut tracing.has_begun, true) {
+            cupti::begin_session();
+        }
+        let extra_kinds = tracing.builder.extra_kinds.clone();
+        for kind in DEFAULT_KINDS.iter().chain(&extra_kinds) {
             match cupti.enable(*kind) {
                 Ok(()) => tracing.kinds.push(*kind),
                 Err(error) if *kind == kind::CONCURRENT_KERNEL => return Err(error),
@@ -122,20 +142,55 @@ impl Tracing {
         }
         // A library that does not see what was switched on just now would not see either that it was switched off.
         tracing.kinds_can_be_seen = tracing.missing_kinds().is_some_and(|missing| missing.is_empty());
-        tracing.flusher = Some(Flusher::start(cupti, builder.flush_period)?);
-        Ok(tracing)
+        tracing.flusher = Some(Flusher::start(cupti, tracing.builder.flush_period)?);
+        Ok(())
+    }
+
+    /// Has everything delivered and switches everything off, until [`resume`](Self::resume).
+    ///
+    /// # Errors
+    /// [`ErrorKind::CuptiTooOld`] where kernel records cannot be switched off without the risk to hang.
+    pub fn suspend(&mut self) -> Result<()> {
+        let version = self.libraries.version;
+        if version < KERNELS_CAN_BE_DISABLED {
+            let what =
+                format!("{version} can hang when tracing is switched off, and tracing changes the counters");
+            return Err(Error::new(ErrorKind::CuptiTooOld, what)
+                .with_hint("install CUPTI 13.0 Update 1 or newer, or finish the profiler before counting"));
+        }
+        let mut words = self.flush_to_the_end();
+        let failures = self.stop();
+        words.losses.push((Cause::CallsFailed, failures.len() as u64));
+        self.earlier = words;
+        Ok(())
+    }
+
+    /// Switches everything on again.
+    ///
+    /// # Errors
+    /// As of the start. The session then goes on without records.
+    pub fn resume(&mut self) -> Result<()> {
+        cupti::resume_session();
+        let known = self.facts.len();
+        let outcome = self.switch_on();
+        // What was refused at the start was told then.
+        self.facts.truncate(known);
+        if outcome.is_err() {
+            self.stop();
+        }
+        outcome
     }
 
     /// Settings that make launches cheaper; a library that refuses one works without.
-    fn set_attributes(&mut self, builder: &Builder) {
+    fn set_attributes(&mut self) {
         use c::CUpti_ActivityAttribute as Attribute;
         let cupti = self.libraries.cupti;
         // The pool clears its blocks on the worker, so that CUPTI need not do it inside a launch.
         let zeroed = cupti.set_flag(Attribute::CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, 1);
         self.optional("CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER", zeroed);
-        if builder.device_buffers > 0 {
+        if self.builder.device_buffers > 0 {
             let attribute = Attribute::CUPTI_ACTIVITY_ATTR_DEVICE_BUFFER_PRE_ALLOCATE_VALUE;
-            let outcome = cupti.set_size(attribute, builder.device_buffers);
+            let outcome = cupti.set_size(attribute, self.builder.device_buffers);
             self.optional("CUPTI_ACTIVITY_ATTR_DEVICE_BUFFER_PRE_ALLOCATE_VALUE", outcome);
         }
         self.optional("cuptiSetThreadIdType", cupti.use_system_thread_ids());
@@ -159,8 +214,11 @@ impl Tracing {
     }
 
     /// Waits for the GPU and has CUPTI deliver everything. May take as long as the GPU does, or for ever.
-    pub fn flush_to_the_end(&self) -> LastWords {
-        let mut words = LastWords::default();
+    pub fn flush_to_the_end(&mut self) -> LastWords {
+        let mut words = std::mem::take(&mut self.earlier);
+        if self.subscriber.is_none() {
+            return words; // it could not go on after a suspension, which left nothing to deliver
+        }
         let mut failures = Vec::new();
         let Libraries { driver, cupti, .. } = self.libraries;
         for context in CONTEXTS.live() {
@@ -180,7 +238,7 @@ impl Tracing {
             Err(error) => failures.push(error),
         }
         words.losses.push((Cause::CallsFailed, failures.len() as u64));
-        let numbered = failures.iter().enumerate();
+        let numbered = (words.facts.len()..).zip(&failures);
         words.facts.extend(numbered.map(|(number, error)| (format!("failed.{number}"), error.to_string())));
         words
     }

@@ -19,6 +19,7 @@ use crate::cupti::{self, Cupti};
 use crate::error::{Error, Result};
 use crate::losses::Cause;
 use crate::record::{Decoder, Record};
+use crate::table::rows::MetricRow;
 use crate::units::Nanos;
 
 /// How long the worker sleeps when there is nothing to do.
@@ -31,6 +32,8 @@ const HOUSEKEEPING: Duration = Duration::from_secs(1);
 pub(super) enum Control {
     /// Process what has been delivered, finish the parts, and answer.
     Flush(Sender<()>),
+    /// Write what a counter session counted, and these facts.
+    Counted(Vec<MetricRow>, Vec<(String, String)>),
     /// The same, then end with these last words.
     Finish(LastWords),
 }
@@ -103,6 +106,10 @@ impl Worker {
                     }
                     self.pipeline.sink().finish_parts();
                     let _nobody_waits = done.send(());
+                }
+                Ok(Control::Counted(rows, facts)) => {
+                    rows.iter().for_each(|row| self.pipeline.sink().metric(row));
+                    facts.iter().for_each(|(key, value)| self.fact(key, value));
                 }
                 Ok(Control::Finish(words)) => return self.finish(words),
                 Err(TryRecvError::Disconnected) => return self.finish(LastWords::default()),

@@ -6,7 +6,8 @@
 # Each target (decode, frames, recording) runs that long, from the corpus in tests/corpus. What it finds new goes into a
 # folder below CARGO_TARGET_DIR; an input that crashes, hangs or takes too much memory is written there and named in the
 # last lines. Such an input is kept in tests/corpus/TARGET under the name of what it found; `cargo test --test corpus`
-# runs it from then on.
+# runs it from then on. The corpus has what ten minutes found, reduced to what reaches all that they reached
+# (`-set_cover_merge=1`).
 #
 # Needs a C++ compiler.
 set -euo pipefail
@@ -21,7 +22,9 @@ export RUSTFLAGS="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4
  -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table
  -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1 --cfg fuzzing"
 RUSTFLAGS=${RUSTFLAGS//$'\n'/}
-cargo build -q --release --locked --target x86_64-unknown-linux-gnu
+# Versions are those of the crate itself.
+cp ../../Cargo.lock .
+cargo build -q --release --target x86_64-unknown-linux-gnu
 for target in "$@"; do
     found=$CARGO_TARGET_DIR/found/$target
     mkdir -p "$found"

@@ -11,7 +11,7 @@ use cuprof_workload::cudarc::driver::{CudaSlice, CudaStream};
 
 use crate::Outcome;
 use crate::frame::Frame;
-use crate::session::{gpu, turn};
+use crate::session::{Place, Trace, gpu, turn};
 
 const INSTRUCTIONS: &str = "smsp__inst_executed.sum";
 const L2_BYTES: &str = "lts__t_bytes.sum";
@@ -454,5 +454,39 @@ fn a_read_behind_a_flush_comes_from_dram() -> Outcome {
     println!("{{\"test\": \"flush\", \"report\": {:?}, \"residual\": {residual:?}}}", report.to_string());
     assert!(residual.hit_ratio < 0.2, "{residual:?}");
     assert!(report.applied > 0 && hot.cache.is_none());
+    Ok(())
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn a_traced_session_steps_aside_for_counters() -> Outcome {
+    let _turn = turn();
+    let mut work = Work::new()?;
+    let alone =
+        Session::new(plan(&[INSTRUCTIONS, THROUGHPUT])?).run(|pass| pass.range("add", || work.add()))?;
+    let place = Place::new()?;
+    let mut profiler = place.start()?;
+    cuprof::in_range("before", || work.copy())?;
+    let mut passes = 0;
+    let counted = profiler.count(Session::new(plan(&[INSTRUCTIONS, THROUGHPUT])?), |pass| {
+        passes += u32::from(!pass.is_traced());
+        pass.range("add", || work.add())
+    })?;
+    let begun = std::time::Instant::now();
+    cuprof::in_range("after", || work.copy())?;
+    report("beside a trace", &counted);
+    println!("{{\"test\": \"first launch after\", \"us\": {}}}", begun.elapsed().as_micros());
+    let trace = Trace::of(profiler.finish()?, place)?;
+    trace.assert_nothing_lost();
+    assert_eq!(passes as usize, counted.plan.passes());
+    // Tracing changes what is counted, so it was off.
+    assert_eq!(value(&counted, "add", INSTRUCTIONS), value(&alone, "add", INSTRUCTIONS));
+    let mut paths: Vec<_> = trace.launches().filter_map(|row| row.text("range_path")).collect();
+    paths.sort_unstable();
+    assert_eq!(paths, ["add", "after", "before"]);
+    let metrics = Frame::read(&trace.dataset, Table::Metrics, &["range_path", "value"])?;
+    assert_eq!(metrics.len(), 2);
+    assert!(metrics.rows().all(|row| row.text("range_path") == Some("add") && row.real("value").is_some()));
+    println!("{{\"test\": \"suspended\", \"fact\": {:?}}}", trace.fact("tracing.suspended.0")?);
     Ok(())
 }

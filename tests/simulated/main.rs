@@ -31,6 +31,7 @@ mod recipes;
 mod records;
 mod session;
 mod start;
+mod suspended;
 mod whole_path;
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;

@@ -42,6 +42,11 @@ impl Emitted {
     }
 }
 
+/// Has the program's NVTX look for its tool, which each instance does at its first call.
+pub(super) fn initialise() {
+    call(|| nvtx::sys::mark_ascii(c"cuprof"));
+}
+
 impl Drop for Emitted {
     #[inline]
     fn drop(&mut self) {

@@ -32,6 +32,9 @@ const RANGE_BITS: u32 = 48;
 const CUPTI_RANGES: u64 = 1 << 62;
 
 pub(super) fn mark(domain: usize, said: impl Said) {
+    if is_own_emission() {
+        return;
+    }
     let Some(session) = Session::current() else { return };
     said.describe(names::domain(domain), |description| {
         let Description { domain, category, color, payload, name, args: _ } = *description;

@@ -20,6 +20,14 @@ mod names;
 #[cfg(test)]
 mod tests;
 
+/// Has the program's own NVTX find this crate's handler, before the environment names another tool for the NVTX of other
+/// libraries. Without the feature `nvtx` there is no NVTX that could be called from here: one that is linked into the
+/// program all the same, and was not called before, comes through CUPTI then.
+pub(crate) fn initialise() {
+    #[cfg(feature = "nvtx")]
+    emit::initialise();
+}
+
 pub(crate) use calls::{dispatch_cupti, panics, pop_pushed as pop, push};
 pub(crate) use install::{initialised, keep};
 pub(crate) use names::known as known_names;

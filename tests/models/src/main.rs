@@ -6,8 +6,9 @@
 //! cargo run --release --manifest-path tests/models/Cargo.toml -- pool    # those with this in their names
 //! ```
 //!
-//! What is modelled is the crate's own source, included from `src/`. Not modelled are crossbeam's queues: `sync` has
-//! their promises instead.
+//! What is modelled is the crate's own source, included from `src/`. Not modelled are crossbeam's queues, for which `sync`
+//! has their promises, and loads that read what is stored only later, which loom does not know: that the worker has
+//! read a word before its thread writes there again, `ring` must argue by itself.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;

@@ -209,3 +209,20 @@ fn b63_unbalanced_nested_and_equal_ranges_keep_who_is_who() -> Outcome {
         Ok(())
     })
 }
+
+#[cfg(feature = "nvtx")]
+#[test]
+fn b59_the_programs_own_nvtx_is_not_given_away_with_that_of_other_libraries() -> Outcome {
+    // Its first call comes while the environment names CUPTI, which does not take NVTX on here.
+    let process = Process::of(b59_the_programs_own_nvtx_is_not_given_away_with_that_of_other_libraries);
+    process.run(|| {
+        let run = traced_as(Profiler::builder().nvtx_libraries(true), &[], |cupti| {
+            assert!(std::env::var_os("NVTX_INJECTION64_PATH").is_some());
+            let _range = nvtx::LocalRange::new(c"of the program");
+            cupti.launch(3)
+        })?;
+        assert_eq!(run.by_path()?, BTreeMap::from([(Some("of the program".to_owned()), 3)]));
+        assert_eq!(run.dataset.rows(Table::Marks), 0, "what woke it is not told");
+        Ok(())
+    })
+}

@@ -1,0 +1,68 @@
+//! Durations and counters of the same work in one dataset, from passes of their own.
+
+use std::time::Instant;
+
+use super::counted::Counted;
+use super::pass::{Pass, PassOutcome};
+use super::session::Session;
+use crate::error::Result;
+use crate::trace::Profiler;
+
+impl Profiler {
+    /// Counts without ending the traced session: runs the work once with tracing, then suspends tracing while the
+    /// counter session runs it once for each pass, and goes on tracing afterwards.
+    ///
+    /// ```no_run
+    /// # fn main() -> cuprof::Result<()> {
+    /// use cuprof::Profiler;
+    /// use cuprof::counters::{Plan, Session};
+    /// # fn launch() -> cuprof::Result<()> { Ok(()) }
+    ///
+    /// let mut profiler = Profiler::builder().output("run.cuprof").start()?;
+    /// launch()?; // traced
+    /// let plan = Plan::for_device(0, ["headline"])?;
+    /// let counted = profiler.count(Session::new(plan), |pass| pass.range("step", launch))?;
+    /// println!("{:?} bytes", counted.value("step", "dram__bytes_read.sum"));
+    /// profiler.finish()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// In the traced pass ([`Pass::is_traced`]) the ranges that the work opens by [`Pass::range`] are ranges of the traced
+    /// session, inside those that are open already, and find the cache in the same state as the counted ones. So
+    /// durations are in `launches` and `ranges`, of the traced pass only, and counters are in `metrics`, of the counted
+    /// passes only; `range_path` of both ends in the same names. Ranges that the work opens otherwise are in `ranges` once
+    /// for each pass, with launches in the first. `env` tells from when to when nothing was traced
+    /// (`tracing.suspended.…`); what other threads launched meanwhile was not traced either.
+    ///
+    /// A [disabled](Profiler::disabled) profiler only counts. Recordings ([`Builder::record`](crate::Builder::record))
+    /// have no counters.
+    ///
+    /// # Errors
+    /// As [`Session::run`]; [`CuptiTooOld`](crate::ErrorKind::CuptiTooOld) before CUPTI 13.0 Update 1, which can hang when
+    /// tracing is switched off; else the failed call. Tracing goes on after an error, unless that is what failed: what was
+    /// counted is in the dataset then.
+    pub fn count<R: PassOutcome>(
+        &mut self,
+        mut session: Session,
+        mut work: impl FnMut(&Pass<'_>) -> R,
+    ) -> Result<Counted> {
+        if !self.is_enabled() {
+            return session.run(work);
+        }
+        let mut between = session.between()?;
+        session.run_traced(&mut between, &mut work)?;
+        let number = self.suspensions();
+        let (counted, resumed) = self.suspended(|| session.run_with(between, Instant::now(), &mut work))?;
+        let counted = counted?;
+        let mut rows = Vec::new();
+        counted.metric_rows(|row| rows.push(row.clone()));
+        let of_this = |key: &str| match key.split_once('.') {
+            Some((counters, rest)) => format!("{counters}.{number}.{rest}"),
+            None => format!("{key}.{number}"),
+        };
+        let facts = counted.facts.iter().map(|(key, value)| (of_this(key), value.clone()));
+        self.add_metrics(rows, facts.collect());
+        resumed.map(|()| counted)
+    }
+}

@@ -1,0 +1,77 @@
+//! A traced session that steps aside for a counter session, and goes on afterwards.
+
+use super::profiler::{Profiler, Running};
+use super::worker::Control;
+use crate::error::Result;
+use crate::table::rows::MetricRow;
+use crate::units::Nanos;
+
+/// Switches tracing on again, also when the work panics.
+struct Resume<'a>(Option<&'a mut Running>);
+
+impl Resume<'_> {
+    fn now(mut self) -> Result<()> {
+        self.0.take().map_or(Ok(()), |running| running.tracing.resume())
+    }
+}
+
+impl Drop for Resume<'_> {
+    fn drop(&mut self) {
+        if let Some(running) = self.0.take() {
+            let _the_panic_goes_on = running.tracing.resume();
+        }
+    }
+}
+
+impl Profiler {
+    /// Runs this while nothing is traced: everything launched before is waited for and delivered, records and callbacks
+    /// are switched off, and counter sessions may run. Ranges are recorded all the while.
+    ///
+    /// Also returns whether tracing goes on; if not, the session is without records from here on.
+    ///
+    /// # Errors
+    /// Of suspending, and then nothing was run.
+    pub(crate) fn suspended<T>(&mut self, work: impl FnOnce() -> T) -> Result<(T, Result<()>)> {
+        let Some(running) = &mut self.running else { return Ok((work(), Ok(()))) };
+        running.check_process()?;
+        running.tracing.suspend()?;
+        let from = Nanos::now();
+        let resume = Resume(Some(running));
+        let outcome = {
+            let _others_may_count = resume.0.as_ref().map(|running| running.slot.suspend());
+            work()
+        };
+        let resumed = resume.now();
+        if let Some(running) = &mut self.running {
+            let until = match &resumed {
+                Ok(()) => format!("{} ns", Nanos::now().0),
+                Err(error) => format!("the end, since tracing could not go on ({error})"),
+            };
+            let value =
+                format!("from {} ns to {until}: nothing was traced while counters were collected", from.0);
+            let number = running.suspensions();
+            running.tracing.facts.push((format!("tracing.suspended.{number}"), value));
+        }
+        Ok((outcome, resumed))
+    }
+
+    /// Hands rows of `metrics`, and facts, to the session's dataset.
+    pub(crate) fn add_metrics(&self, rows: Vec<MetricRow>, facts: Vec<(String, String)>) {
+        if let Some(running) = &self.running {
+            // Without a worker there is no dataset, which the end of the session tells.
+            let _worker_is_there = running.control.send(Control::Counted(rows, facts));
+            running.worker.thread().unpark();
+        }
+    }
+
+    /// How often counters were collected in this session.
+    pub(crate) fn suspensions(&self) -> usize {
+        self.running.as_ref().map_or(0, Running::suspensions)
+    }
+}
+
+impl Running {
+    fn suspensions(&self) -> usize {
+        self.tracing.facts.iter().filter(|(key, _)| key.starts_with("tracing.suspended.")).count()
+    }
+}
