@@ -1,6 +1,6 @@
-//! What the README says of tables and losses is what the crate has.
+//! What the README and `docs/schema.md` say of tables and losses is what the crate has.
 //!
-//! `CUPROF_BLESS=1` in front of `cargo test --test readme` rewrites those parts of it.
+//! `CUPROF_BLESS=1` in front of `cargo test --test readme` rewrites those parts of them.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -15,13 +15,17 @@ type Outcome = Result<(), Box<dyn Error>>;
 
 /// Compares what stands between two marks of the README with what should stand there.
 fn check(part: &str, expected: &str) -> Outcome {
+    check_in("README.md", part, expected)
+}
+
+fn check_in(file: &str, part: &str, expected: &str) -> Outcome {
     // Tests run side by side, and blessing writes the file.
     static FILE: Mutex<()> = Mutex::new(());
     let _alone = FILE.lock()?;
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
     let readme = fs::read_to_string(&path)?;
     let (begin, end) = (format!("<!-- {part}: begin -->\n"), format!("<!-- {part}: end -->"));
-    let missing = || format!("the README has no part {part}");
+    let missing = || format!("{file} has no part {part}");
     let (before, rest) = readme.split_once(&begin).ok_or_else(missing)?;
     let (found, after) = rest.split_once(&end).ok_or_else(missing)?;
     if found == expected {
@@ -31,7 +35,7 @@ fn check(part: &str, expected: &str) -> Outcome {
         fs::write(&path, [before, &begin, expected, &end, after].concat())?;
         return Ok(());
     }
-    Err(format!("the README's part {part} is out of date: run this test with CUPROF_BLESS=1").into())
+    Err(format!("the part {part} of {file} is out of date: run this test with CUPROF_BLESS=1").into())
 }
 
 fn row_of(table: Table) -> Result<&'static str, Box<dyn Error>> {
@@ -77,6 +81,24 @@ fn the_tables_are_those_of_the_schema() -> Outcome {
         text += "\n</details>\n";
     }
     check("tables", &text)
+}
+
+#[test]
+fn the_page_of_the_schema_has_every_column() -> Outcome {
+    let mut text = String::new();
+    for table in Table::ALL {
+        write!(text, "## `{table}`\n\nA row is {}.\n\n", row_of(table)?)?;
+        text += "| column | type | unit | null | meaning |\n|---|---|---|---|---|\n";
+        for field in table.schema().fields() {
+            let null = if field.is_nullable() { "yes" } else { "never" };
+            let fact = |key| field.metadata().get(key).map(String::as_str);
+            let description = fact("description").ok_or("a column without a description")?;
+            let (name, kind, unit) = (field.name(), type_of(field), fact("unit").unwrap_or_default());
+            writeln!(text, "| `{name}` | {kind} | {unit} | {null} | {description} |")?;
+        }
+        text.push('\n');
+    }
+    check_in("docs/schema.md", "tables", &text)
 }
 
 #[test]

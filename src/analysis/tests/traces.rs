@@ -19,7 +19,7 @@ fn trace(folder: &Path, filter: &Filter) -> Result<(Traced, Vec<u8>), TraceError
 #[test]
 fn rows_are_drawn_once_whatever_window_they_fall_in() -> Outcome {
     let folder = tempfile::tempdir()?;
-    let rows = 600_000;
+    let rows = 20_000;
     write(folder.path(), |sink| {
         for i in 0..rows {
             let id = u64::try_from(i).unwrap_or(0) + 2;

@@ -155,13 +155,14 @@ struct Drawing<'a> {
     next_flow: u64,
 }
 
-/// A launching call: thread, time, correlation id; and the arrows from it. A launched graph is one call.
-type Call = ((Owner, u64, u32), Vec<u64>);
+/// A launching call: thread, time, correlation id.
+type Call = (Owner, u64, u32);
 
 impl Drawing<'_> {
     fn window(&mut self, items: Vec<Item>) -> io::Result<()> {
-        let mut calls: Vec<Call> = Vec::new();
-        let mut by_call: FxHashMap<(Owner, u64, u32), usize> = FxHashMap::default();
+        // With the arrows from it: a launched graph is one call.
+        let mut calls: Vec<(Call, Vec<u64>)> = Vec::new();
+        let mut by_call: FxHashMap<Call, usize> = FxHashMap::default();
         for item in items {
             // Times before 1970 are no times of this clock.
             let (Ok(start), Ok(end)) = (u64::try_from(item.start_ns), u64::try_from(item.end_ns)) else {
@@ -219,7 +220,7 @@ impl Drawing<'_> {
     }
 
     /// Writes a slice. Returns the arrow that leads to it, and the call that it comes from.
-    fn slice(&mut self, item: &Item, start: u64, end: u64) -> io::Result<Option<((Owner, u64, u32), u64)>> {
+    fn slice(&mut self, item: &Item, start: u64, end: u64) -> io::Result<Option<(Call, u64)>> {
         let times = (item.start_ns, item.end_ns);
         // What runs on a stream at the same time is not inside of each other.
         let nested = !matches!(item.owner, Owner::Stream(..));

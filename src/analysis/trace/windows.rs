@@ -17,8 +17,8 @@ use crate::error::Result;
 use crate::table::reader::Group;
 use crate::table::schema::Table;
 
-/// Rows of a window, about.
-const WINDOW_ROWS: usize = 1 << 18;
+/// Rows of a window, about. Tests have many windows, and not many rows.
+const WINDOW_ROWS: usize = if cfg!(test) { 1 << 12 } else { 1 << 18 };
 
 /// Every so many rows, a time is kept to cut windows at.
 const SAMPLE_ROWS: usize = 1 << 7;
