@@ -12,7 +12,7 @@ use cuprof_workload::{Graph, work};
 use libloading::Library;
 
 use crate::Outcome;
-use crate::session::{Place, gpu, in_a_process_of_its_own, turn};
+use crate::session::{Place, gpu, in_a_process_of_its_own, in_a_process_with, turn};
 
 /// The driver, by the few calls that are made here.
 struct Driver(Library);
@@ -277,7 +277,8 @@ fn b49_a_kernel_that_waits_for_another_launch_ends() -> Outcome {
             st.volatile.global.u32 [%rd1], %r1;
             ret;
         }";
-    in_a_process_of_its_own(TEST, || {
+    // Where modules are loaded lazily, loading a kernel's waits for what runs: the program's own doing.
+    in_a_process_with(TEST, &[("CUDA_MODULE_LOADING", "EAGER")], || {
         let place = Place::new()?;
         let profiler = place.start()?;
         let driver = Driver::open()?;

@@ -31,6 +31,15 @@ pub fn gpu() -> Result<Gpu> {
 
 /// Runs a test, by its full name, in a process of its own; `inner` is what it does there.
 pub fn in_a_process_of_its_own(test: &str, inner: impl FnOnce() -> Result<()>) -> Result<()> {
+    in_a_process_with(test, &[], inner)
+}
+
+/// The same with these variables set there.
+pub fn in_a_process_with(
+    test: &str,
+    variables: &[(&str, &str)],
+    inner: impl FnOnce() -> Result<()>,
+) -> Result<()> {
     const INSIDE: &str = "CUPROF_TEST_INSIDE";
     cuprof::forbid_clock_control();
     if std::env::var_os(INSIDE).is_some_and(|inside| inside == test) {
@@ -41,6 +50,7 @@ pub fn in_a_process_of_its_own(test: &str, inner: impl FnOnce() -> Result<()>) -
     let output = Command::new(std::env::current_exe()?)
         .args(["--exact", test, "--include-ignored", "--nocapture", "--test-threads=1"])
         .env(INSIDE, test)
+        .envs(variables.iter().copied())
         .output()?;
     print!("{}", String::from_utf8_lossy(&output.stdout));
     let errors = String::from_utf8_lossy(&output.stderr);
