@@ -1,7 +1,7 @@
 //! Metrics on the host and the Range Profiler: one chip with a few metrics, and values that follow from names.
 //!
 //! Parameter structs are looked at as words, by the offsets that the headers give their fields; their sizes must be
-//! exactly those that the release knows. `SIM_ROUNDS` is the number of rounds after which all passes are made (`never`:
+//! exactly those that the release knows (`SIM_STRUCTS`: those of another, by its API number). `SIM_ROUNDS` is the number of rounds after which all passes are made (`never`:
 //! at no time), `SIM_DROPPED` how many ranges are said to have been dropped, `SIM_CHIP` what the device's chip is called.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -65,7 +65,8 @@ impl Params {
         }
         let params = Self(words);
         let told = params.get(0) as usize;
-        let known = told == size || newer.is_some_and(|(since, size)| PROFILE.api >= since && told == size);
+        let api = variable("SIM_STRUCTS").map_or(PROFILE.api, |api| api.parse().unwrap());
+        let known = told == size || newer.is_some_and(|(since, size)| api >= since && told == size);
         if known { Ok(params) } else { Err(INVALID_PARAMETER) }
     }
 
