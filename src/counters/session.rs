@@ -24,7 +24,7 @@ use crate::error::{Error, ErrorKind, Result};
 pub const DEFAULT_MAX_RANGES: usize = 128;
 
 /// The same at first where the work can run again with more room.
-const FIRST_MAX_RANGES: usize = 32;
+const FIRST_MAX_RANGES: usize = 16;
 
 /// Rounds beyond the expected number after which a session gives up: CUPTI would go on for ever.
 const EXTRA_ROUNDS: usize = 2;
@@ -89,7 +89,7 @@ impl Session {
     /// How many ranges a pass may have, or with [`run_kernels`](Self::run_kernels) how many kernels.
     ///
     /// CUPTI takes about a millisecond for each range that it has to have room for, once in a session (H200, CUPTI 13.0
-    /// and 13.5), and 4000 were accepted there. By default, work that can run again begins with room for 32; if it opens
+    /// and 13.5), and 4000 were accepted there. By default, work that can run again begins with room for 16; if it opens
     /// more ranges, that round is thrown away, and it begins anew with the room that it needs. Work that runs once has
     /// room for [`DEFAULT_MAX_RANGES`].
     pub fn max_ranges(mut self, ranges: usize) -> Self {

@@ -276,7 +276,7 @@ fn passes_that_never_end_are_ended() -> Outcome {
 fn dropped_ranges_are_an_error_that_names_the_room_needed() -> Outcome {
     let process =
         Process::of(dropped_ranges_are_an_error_that_names_the_room_needed).with("SIM_DROPPED", "3");
-    process.run(|| refused(ErrorKind::Config, &["max_ranges(35)"]))
+    process.run(|| refused(ErrorKind::Config, &["max_ranges(19)"]))
 }
 
 #[test]
