@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use cuprof::counters::{Catalogue, Counted, NullReason, Plan, Preset, Session};
 use cuprof::{Cache, ErrorKind, Profiler, Table};
-use cuprof_workload::Gpu;
 use cuprof_workload::cudarc::driver::{CudaSlice, CudaStream};
+use cuprof_workload::{Gpu, KNOWN_THREADS, Known};
 
 use crate::Outcome;
 use crate::frame::Frame;
@@ -552,5 +552,46 @@ fn a_traced_session_steps_aside_for_counters() -> Outcome {
     assert_eq!(metrics.len(), 2);
     assert!(metrics.rows().all(|row| row.text("range_path") == Some("add") && row.real("value").is_some()));
     println!("{{\"test\": \"suspended\", \"fact\": {:?}}}", trace.fact("tracing.suspended.0")?);
+    Ok(())
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn b70_what_the_work_changes_is_as_without_counting_or_restored_by_the_program() -> Outcome {
+    if let Some(outcome) =
+        elsewhere("counters::b70_what_the_work_changes_is_as_without_counting_or_restored_by_the_program")
+    {
+        return outcome;
+    }
+    const BLOCKS: u32 = 64;
+    let mut work = Work::new()?;
+    let known = Known::new(&work.gpu)?;
+    let stream = Arc::clone(&work.stream);
+    let mut counter = stream.alloc_zeros::<u32>(1)?;
+    let each = BLOCKS * KNOWN_THREADS;
+    let counted_up = |counter: &CudaSlice<u32>| -> Result<u32, Box<dyn std::error::Error>> {
+        let counted = stream.clone_dtoh(counter)?;
+        stream.synchronize()?;
+        Ok(counted[0])
+    };
+    let plan = plan(&[THROUGHPUT, INSTRUCTIONS])?;
+    // CUPTI restores what each kernel changes.
+    Session::new(plan.clone()).run_kernels(|| {
+        work.add()?;
+        known.count_up(&stream, &mut counter, BLOCKS)
+    })?;
+    assert_eq!(counted_up(&counter)?, each);
+    assert!(work.y()?.iter().all(|y| *y == 1.0), "y += x was not made once");
+    // Known before: the work runs as often as the plan has passes.
+    let passes = u32::try_from(plan.passes())?;
+    Session::new(plan.clone())
+        .run(|pass| pass.range("count", || known.count_up(&stream, &mut counter, BLOCKS)))?;
+    assert_eq!(counted_up(&counter)?, each * (1 + passes));
+    Session::new(plan).run(|pass| -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        stream.memset_zeros(&mut counter)?;
+        pass.range("count", || known.count_up(&stream, &mut counter, BLOCKS))?;
+        Ok(())
+    })?;
+    assert_eq!(counted_up(&counter)?, each);
     Ok(())
 }
