@@ -91,12 +91,12 @@ def main():
             print(f"| {kernel} | {metric} | {text(reference)} | {text(found)} | | {text(by_range)} | not in both |")
             continue
         compared += 1
-        difference = abs(found - reference)
+        difference = found - reference
         relative = difference / abs(reference) if reference else (0.0 if difference == 0 else float("inf"))
         limit = tolerance(metric)
         # Where nearly nothing is counted, what the GPU does beside is all there is.
         small = max(abs(found), abs(reference)) < (1.0 if limit == 0.05 else 100_000.0)
-        remark = "" if relative <= limit else "nearly nothing" if small else f"beyond {limit:.0%}"
+        remark = "" if abs(relative) <= limit else "nearly nothing" if small else f"beyond {limit:.0%}"
         beyond += remark.startswith("beyond")
         print(
             f"| {kernel} | {metric} | {text(reference)} | {text(found)} | {relative:+.2%} | {text(by_range)} | {remark} |"

@@ -173,7 +173,7 @@ counters() {
         name=$(basename "${library:-searched}")
         : > "$OUT/counters-$name.jsonl"
         # A process each: what a section leaves in a process is not in the times of the next.
-        for section in cost known flush replay kernels ranges; do
+        for section in cost known flush replay verdicts kernels ranges; do
             CUPROF_CUPTI_PATH=$library limited "counters $name $section" "$LIMIT_COUNTERS" \
                 "$OUT/counters-$name.jsonl" "$BIN/counters_proof" "$section"
             note "counters $name $section" "$result" "$elapsed" "$(grep -c '"ok":true' "$scratch/output") right, $(grep -c '"ok":false' "$scratch/output") wrong"

@@ -1,7 +1,7 @@
 //! What counters say about kernels whose counts are known beforehand, and what counting costs; lines of JSON.
 //!
 //! ```text
-//! counters_proof [SECTION…]      cost known flush replay kernels ranges; default: all of these
+//! counters_proof [SECTION…]      cost known flush replay verdicts kernels ranges; default: all
 //! counters_proof plain           launches the kernels of `kernels` without counting, for another profiler
 //! counters_proof metrics         prints the metrics of `kernels` and `ranges`, joined by commas
 //! ```
@@ -16,6 +16,7 @@ mod flush;
 mod known;
 mod replay;
 mod sequence;
+mod verdicts;
 
 use std::cell::Cell;
 use std::process::ExitCode;
@@ -112,6 +113,7 @@ fn run(section: &str) -> Outcome {
         "known" => known::run(),
         "flush" => flush::run(),
         "replay" => replay::run(),
+        "verdicts" => verdicts::run(),
         "kernels" => sequence::by_kernels(),
         "ranges" => sequence::by_ranges(),
         "plain" => sequence::plain(),
@@ -126,7 +128,8 @@ fn run(section: &str) -> Outcome {
 fn main() -> ExitCode {
     let mut sections: Vec<_> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
     if sections.is_empty() {
-        sections = ["cost", "known", "flush", "replay", "kernels", "ranges"].map(str::to_owned).to_vec();
+        sections =
+            ["cost", "known", "flush", "replay", "verdicts", "kernels", "ranges"].map(str::to_owned).to_vec();
     }
     let mut failed = false;
     for section in sections {

@@ -25,14 +25,18 @@ impl BetweenPasses for L2Control {
     }
 }
 
-const HIT_RATE: &str = "lts__t_sector_hit_rate.pct";
+/// Of what the SMs load and store: instructions and constants, which each SM fetches for the probe itself, hit after its
+/// neighbours' first fetch (3 % of all look-ups on an H200, with every byte of the data from device memory).
+const HITS: &str = "lts__t_sectors_srcunit_tex_lookup_hit.sum";
+const MISSES: &str = "lts__t_sectors_srcunit_tex_lookup_miss.sum";
 const DRAM_READ: &str = "dram__bytes_read.sum";
 
 /// What an [`L2Control`] leaves of a program's data in the L2 cache. Made by [`l2_residual`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct L2Residual {
-    /// Hits over look-ups of the L2 cache, from 0 to 1: `lts__t_sector_hit_rate.pct`.
+    /// Hits over look-ups of the L2 cache, from 0 to 1, of what the SMs load and store:
+    /// `lts__t_sectors_srcunit_tex_lookup_hit` and `…_miss`.
     pub hit_ratio: f64,
     /// Bytes that came from the device memory over bytes that were read: `dram__bytes_read.sum`. About 1 where nothing
     /// was left in the cache; none where the chip does not count it.
@@ -51,17 +55,19 @@ pub struct L2Residual {
 /// As [`Session::run`]; [`ErrorKind::Config`] for a control that does nothing to the cache;
 /// [`ErrorKind::NotSupported`] where the chip does not count hits.
 pub fn l2_residual(control: &mut L2Control) -> Result<L2Residual> {
-    let plan = Plan::for_device(control.ordinal(), [HIT_RATE, DRAM_READ])?;
+    let plan = Plan::for_device(control.ordinal(), [HITS, MISSES, DRAM_READ])?;
     control.verify(|probe| {
         let counted = Session::new(plan).run(|pass| {
             probe.prepare()?;
             pass.range("probe", || probe.launch())
         })?;
         let value = |metric| counted.value("probe", metric).filter(|value| value.is_finite());
-        let hit_rate_pct = value(HIT_RATE)
-            .ok_or_else(|| Error::new(ErrorKind::NotSupported, format!("there is no value of {HIT_RATE}")))?;
+        let look_ups = value(HITS).zip(value(MISSES)).filter(|(hits, misses)| hits + misses > 0.0);
+        let (hits, misses) = look_ups.ok_or_else(|| {
+            Error::new(ErrorKind::NotSupported, format!("there is no value of {HITS} or {MISSES}"))
+        })?;
         // CAST: exact up to 2^53 bytes.
         let dram_read_ratio = value(DRAM_READ).map(|bytes| bytes / probe.bytes() as f64);
-        Ok(L2Residual { hit_ratio: hit_rate_pct / 100.0, dram_read_ratio, probe_bytes: probe.bytes() })
+        Ok(L2Residual { hit_ratio: hits / (hits + misses), dram_read_ratio, probe_bytes: probe.bytes() })
     })
 }

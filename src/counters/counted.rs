@@ -9,7 +9,7 @@ use super::timings::Timings;
 use crate::control::CacheReport;
 use crate::cupti::host::Host;
 use crate::cupti::params::{Image, Names};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::names::StringPool;
 use crate::table::rows::{EnvRow, KernelName, MetricRow};
 use crate::table::writer::{CloseReport, DatasetWriter, TableSink, WriterOptions};
@@ -127,7 +127,10 @@ pub struct Counted {
     /// Whether each range that is one kernel has its kernel's name. Not so where graphs were launched, or kernels were
     /// launched from the device: then there are more kernels than launching calls.
     pub kernels_known: bool,
-    pub(super) device: u32,
+    /// The device that was counted on, by its number in this process.
+    pub device: u32,
+    /// Its product name.
+    pub device_name: String,
     pub(super) cache_state: String,
     pub(super) clock_mode: String,
     pub(super) facts: Vec<(String, String)>,
@@ -167,15 +170,32 @@ impl Counted {
     /// kernel, by its name. None where there is none; [`rows`](Self::rows) says why.
     #[must_use]
     pub fn value(&self, range: &str, metric: &str) -> Option<f64> {
-        let named = |name: &Option<String>| name.as_deref() == Some(range);
-        let at = |known: &CountedRange| match self.replay {
-            Replay::User => named(&known.path),
-            Replay::Kernel => named(&known.kernel) || named(&known.kernel_mangled),
-        };
-        let range = self.ranges.iter().find(|known| at(known))?;
+        let range = self.find(range)?;
         let is_it = |planned: &PlannedMetric| planned.metric.name == metric || planned.asked == metric;
         let index = self.plan.metrics().iter().position(is_it)?;
         range.values.get(index)?.ok()
+    }
+
+    fn find(&self, range: &str) -> Option<&CountedRange> {
+        let named = |name: &Option<String>| name.as_deref() == Some(range);
+        self.ranges.iter().find(|known| match self.replay {
+            Replay::User => named(&known.path),
+            Replay::Kernel => named(&known.kernel) || named(&known.kernel_mangled),
+        })
+    }
+
+    /// An error that names the ranges that there are, unless this is one.
+    pub(super) fn must_have(&self, range: &str) -> Result<()> {
+        if self.find(range).is_some() {
+            return Ok(());
+        }
+        let names = self.ranges.iter().filter_map(|known| match self.replay {
+            Replay::User => known.path.as_deref(),
+            Replay::Kernel => known.kernel.as_deref(),
+        });
+        let names: Vec<_> = names.take(8).collect();
+        let error = Error::new(ErrorKind::Config, format!("no range {range:?} was counted"));
+        Err(error.with_hint(format!("there are {} ranges: {}, …", self.ranges.len(), names.join(", "))))
     }
 
     /// Writes a dataset with the table `metrics`, and `env` with what was in force.

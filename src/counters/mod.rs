@@ -20,6 +20,7 @@ mod presets;
 mod session;
 mod timings;
 mod traced;
+mod verdict;
 
 pub use crate::cupti::host::{MetricKind, MetricScope};
 pub use catalogue::{Catalogue, Metric, chips};
@@ -31,3 +32,4 @@ pub use plan::{MissingMetric, Plan, PlannedMetric};
 pub use presets::Preset;
 pub use session::{DEFAULT_MAX_RANGES, Session};
 pub use timings::{RoundTimings, Timings};
+pub use verdict::{Bound, Ceiling, LIMITED_FROM_RATIO, Precision, Rate, Roofline, Saved, Unit};

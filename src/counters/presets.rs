@@ -74,6 +74,8 @@ const ROOFLINE: &[&str] = &[
     "smsp__sass_thread_inst_executed_op_hmul_pred_on.sum",
     "smsp__sass_thread_inst_executed_op_hfma_pred_on.sum",
     "sm__sass_thread_inst_executed_op_ffma_pred_on.sum.peak_sustained",
+    "sm__sass_thread_inst_executed_op_dfma_pred_on.sum.peak_sustained",
+    "sm__sass_thread_inst_executed_op_hfma_pred_on.sum.peak_sustained",
     "sm__inst_executed_pipe_tensor.sum",
     "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
 ];

@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use super::counted::{self, Counted, CountedRange, NullReason, Replay};
-use super::device::{Target, explained};
+use super::device::{self, Target, explained};
 use super::hook::{Between, BetweenPasses, Leave};
 use super::kernels::LaunchLog;
 use super::pass::{Opened, Pass, PassOutcome};
@@ -16,20 +16,21 @@ use crate::cupti::host::{Configured, Host};
 use crate::cupti::params::Names;
 use crate::cupti::range_profiler::{Mode, RangeProfiler, Setup};
 use crate::cupti::{Holder, Slot};
-use crate::driver::Driver;
+use crate::driver::{Driver, Primary};
 use crate::error::{Error, ErrorKind, Result};
 
 /// How many ranges of one pass a session has room for by default, where the work runs once only: in
 /// [`Session::run_kernels`], and after [`Session::single_pass`].
-pub const DEFAULT_MAX_RANGES: usize = 512;
+pub const DEFAULT_MAX_RANGES: usize = 128;
 
 /// The same at first where the work can run again with more room.
-const FIRST_MAX_RANGES: usize = 32;
+const FIRST_MAX_RANGES: usize = 16;
 
 /// Rounds beyond the expected number after which a session gives up: CUPTI would go on for ever.
 const EXTRA_ROUNDS: usize = 2;
 
-/// Counts the metrics of a plan on the GPU whose context is current to this thread.
+/// Counts the metrics of a plan on the GPU whose context is current to this thread, or on another
+/// [device](Session::device).
 ///
 /// ```no_run
 /// # fn main() -> cuprof::Result<()> {
@@ -64,6 +65,7 @@ pub struct Session {
     max_ranges: Option<usize>,
     nesting_levels: u16,
     single_pass: bool,
+    device: Option<u32>,
     cache: Cache,
     verifies_cache: bool,
     hook: Box<dyn BetweenPasses>,
@@ -77,6 +79,7 @@ impl Session {
             max_ranges: None,
             nesting_levels: 1,
             single_pass: false,
+            device: None,
             cache: Cache::Keep,
             verifies_cache: false,
             hook: Box::new(Leave),
@@ -86,7 +89,7 @@ impl Session {
     /// How many ranges a pass may have, or with [`run_kernels`](Self::run_kernels) how many kernels.
     ///
     /// CUPTI takes about a millisecond for each range that it has to have room for, once in a session (H200, CUPTI 13.0
-    /// and 13.5), and 4000 were accepted there. By default, work that can run again begins with room for 32; if it opens
+    /// and 13.5), and 4000 were accepted there. By default, work that can run again begins with room for 16; if it opens
     /// more ranges, that round is thrown away, and it begins anew with the room that it needs. Work that runs once has
     /// room for [`DEFAULT_MAX_RANGES`].
     pub fn max_ranges(mut self, ranges: usize) -> Self {
@@ -104,6 +107,14 @@ impl Session {
     /// drop.
     pub fn single_pass(mut self) -> Self {
         self.single_pass = true;
+        self
+    }
+
+    /// Counts in the context of this device that is current, or in its primary one. Default: in whichever context is
+    /// current to the thread, and without one in the primary context of device 0. A primary context is retained and
+    /// current for as long as the session runs; it is the one that the CUDA runtime uses.
+    pub fn device(mut self, ordinal: u32) -> Self {
+        self.device = Some(ordinal);
         self
     }
 
@@ -140,11 +151,14 @@ impl Session {
     ///
     /// # Errors
     /// [`AlreadyRunning`](ErrorKind::AlreadyRunning) beside a traced or another counter session;
+    /// [`CuptiTooOld`](ErrorKind::CuptiTooOld) after a traced session in this process, before CUPTI 13.0 Update 1, which
+    /// goes on tracing kernels;
     /// [`PermissionDenied`](ErrorKind::PermissionDenied) and [`Busy`](ErrorKind::Busy) with the remedy;
     /// [`Config`](ErrorKind::Config) where the plan is for another chip, takes more passes than allowed, or passes had
     /// different or too many ranges; [`Program`](ErrorKind::Program) where the work failed; else the failed call.
     pub fn run<R: PassOutcome>(mut self, work: impl FnMut(&Pass<'_>) -> R) -> Result<Counted> {
         let started = Instant::now();
+        let _context = self.enter()?;
         let between = self.between()?;
         self.run_with(between, started, work)
     }
@@ -166,6 +180,11 @@ impl Session {
         })?;
         pass.finish()?;
         driver.synchronize(context)
+    }
+
+    /// Has the context current.
+    pub(super) fn enter(&self) -> Result<Option<Primary>> {
+        device::enter(self.device)
     }
 
     /// What is done before passes and ranges, made ready.
@@ -244,6 +263,7 @@ impl Session {
                 .with_hint("use Cache::Cupti (CUPTI 13.4), or ranges with Session::run"));
         }
         let room = self.max_ranges.unwrap_or(DEFAULT_MAX_RANGES);
+        let _context = self.enter()?;
         let mut between = self.between()?;
         if self.verifies_cache {
             between.verify()?;
@@ -312,6 +332,7 @@ impl fmt::Debug for Session {
             .field("max_ranges", &self.max_ranges)
             .field("nesting_levels", &self.nesting_levels)
             .field("single_pass", &self.single_pass)
+            .field("device", &self.device)
             .field("cache", &self.cache)
             .finish_non_exhaustive()
     }
@@ -433,6 +454,7 @@ impl Ready {
             cache: between.report().cloned(),
             residual: between.residual(),
             device: target.device.ordinal,
+            device_name: target.device.name,
             cache_state: between.cache_state().to_owned(),
             clock_mode: between.clock_mode().to_owned(),
             facts,

@@ -50,6 +50,7 @@ impl Profiler {
         if !self.is_enabled() {
             return session.run(work);
         }
+        let _context = session.enter()?;
         let mut between = session.between()?;
         session.run_traced(&mut between, &mut work)?;
         let number = self.suspensions();

@@ -1,7 +1,7 @@
 //! The right to be the one session of this process.
 
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -21,6 +21,19 @@ const FREE: u8 = 0;
 const SUSPENDED: u8 = 3;
 
 static TAKEN: AtomicU8 = AtomicU8::new(FREE);
+
+/// Whether kernels are traced although no session runs.
+static KERNELS_ARE_ON: AtomicBool = AtomicBool::new(false);
+
+/// A traced session ends and cannot switch off that kernels are traced, for the rest of the process.
+pub(crate) fn leave_kernels_on() {
+    KERNELS_ARE_ON.store(true, Ordering::Relaxed);
+}
+
+/// Whether kernels are traced although no session runs: counters would be wrong.
+pub(crate) fn kernels_are_on() -> bool {
+    KERNELS_ARE_ON.load(Ordering::Relaxed)
+}
 
 /// Held by the session that runs.
 pub(crate) struct Slot {

@@ -103,6 +103,8 @@ functions! {
     ctx_synchronize = "cuCtxSynchronize": fn();
     ctx_get_current = "cuCtxGetCurrent": fn(*mut CuContext);
     ctx_get_device = "cuCtxGetDevice": fn(*mut c_int);
+    primary_ctx_retain = "cuDevicePrimaryCtxRetain": fn(*mut CuContext, c_int);
+    primary_ctx_release = "cuDevicePrimaryCtxRelease_v2": fn(c_int);
     ctx_reset_persisting_l2 = "cuCtxResetPersistingL2Cache": fn();
     module_load_data = "cuModuleLoadDataEx":
         fn(*mut *mut c_void, *const c_char, c_uint, *mut c_int, *mut *mut c_void);
@@ -149,7 +151,7 @@ macro_rules! call {
 mod work;
 
 pub use work::Stream;
-pub(crate) use work::{Function, Memory, Module};
+pub(crate) use work::{Function, Memory, Module, Primary};
 
 fn failed(call: &'static str, status: Status) -> Error {
     let (kind, hint) = match status {

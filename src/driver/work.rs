@@ -4,6 +4,7 @@
 //! are given back to it only; those of a context that the program has destroyed are refused by the driver.
 
 use std::ffi::{CStr, c_int, c_void};
+use std::marker::PhantomData;
 use std::ptr::{NonNull, null_mut};
 
 use super::{Context, Device, Driver, Error, ErrorKind, Result, SUCCESS, failed};
@@ -55,6 +56,22 @@ pub(crate) struct Memory {
     pub bytes: usize,
 }
 
+/// The primary context of a device, retained and current to this thread for as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Primary {
+    driver: &'static Driver,
+    device: c_int,
+    _on_this_thread: PhantomData<*const ()>,
+}
+
+impl Drop for Primary {
+    fn drop(&mut self) {
+        let (driver, mut popped) = (self.driver, null_mut());
+        let _nobody_to_tell = call!(driver, ctx_pop_current, "cuCtxPopCurrent", &raw mut popped);
+        let _nobody_to_tell = call!(driver, primary_ctx_release, "cuDevicePrimaryCtxRelease", self.device);
+    }
+}
+
 fn not_null(call: &'static str, handle: *mut c_void) -> Result<NonNull<c_void>> {
     NonNull::new(handle)
         .ok_or_else(|| Error::new(ErrorKind::Call, "the driver gave no handle").with_call(call, 0))
@@ -81,6 +98,26 @@ impl Driver {
         let mut device = 0;
         call!(self, ctx_get_device, "cuCtxGetDevice", &raw mut device)?;
         Ok((context, self.describe(device)?))
+    }
+
+    /// Retains the primary context of a device, which the CUDA runtime uses, too, and makes it current to this thread.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoDevice`] where there is no such device, else the failed call.
+    pub fn retain_primary(&'static self, ordinal: u32) -> Result<Primary> {
+        let count = self.devices()?.len();
+        let device = c_int::try_from(ordinal).unwrap_or(c_int::MAX);
+        if ordinal as usize >= count {
+            let what = format!("there is no device {ordinal}: the process sees {count}");
+            return Err(Error::new(ErrorKind::NoDevice, what).with_hint("check CUDA_VISIBLE_DEVICES"));
+        }
+        let mut context = null_mut();
+        call!(self, primary_ctx_retain, "cuDevicePrimaryCtxRetain", &raw mut context, device)?;
+        if let Err(error) = call!(self, ctx_push_current, "cuCtxPushCurrent", context) {
+            let _nobody_to_tell = call!(self, primary_ctx_release, "cuDevicePrimaryCtxRelease", device);
+            return Err(error);
+        }
+        Ok(Primary { driver: self, device, _on_this_thread: PhantomData })
     }
 
     /// Compiles PTX for the device (`cuModuleLoadDataEx`).

@@ -251,6 +251,7 @@ impl Tracing {
         let gone = self.missing_kinds().unwrap_or_default();
         for kind in self.kinds.drain(..).rev().filter(|kind| !gone.contains(kind)) {
             if kind == kind::CONCURRENT_KERNEL && version < KERNELS_CAN_BE_DISABLED {
+                cupti::leave_kernels_on();
                 continue;
             }
             failures.extend(cupti.disable(kind).err());

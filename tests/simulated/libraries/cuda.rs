@@ -2,7 +2,8 @@
 //!
 //! `SIM_CUDA_VERSION` is the driver's CUDA version (13000), `SIM_CUDA_FAIL` makes calls fail
 //! (`cuInit:999,cuCtxSynchronize:719`), `SIM_CUDA_DEVICES` lists devices (171), and the call that `SIM_CUDA_HANG` names
-//! never returns. With `SIM_CUDA_NO_CONTEXT` no context is current. The names of calls are appended to the file that
+//! never returns. With `SIM_CUDA_NO_CONTEXT` no context is current but those that are
+//! pushed. The names of calls are appended to the file that
 //! `SIM_CUDA_JOURNAL` names.
 #![deny(warnings, unsafe_op_in_unsafe_fn)]
 
@@ -12,6 +13,8 @@ use std::io::Write;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 thread_local! { static IN_CALLBACK: Cell<bool> = const { Cell::new(false) }; }
+// Contexts that were pushed and not popped.
+thread_local! { static PUSHED: Cell<i32> = const { Cell::new(0) }; }
 static CALLS: AtomicU64 = AtomicU64::new(0);
 static VIOLATIONS: AtomicU32 = AtomicU32::new(0);
 
@@ -81,6 +84,17 @@ macro_rules! functions {
     )*};
 }
 
+/// Makes a context current.
+#[allow(non_snake_case)]
+#[unsafe(no_mangle)]
+pub extern "C" fn cuCtxPushCurrent_v2(_context: *mut c_void) -> c_int {
+    if let Err(code) = enter("cuCtxPushCurrent_v2") {
+        return code;
+    }
+    PUSHED.set(PUSHED.get() + 1);
+    0
+}
+
 functions! {
     cuInit(_flags: c_uint) {}
     cuDriverGetVersion(version: *mut c_int) {
@@ -92,12 +106,17 @@ functions! {
     cuDeviceGetUuid(uuid: *mut [u8; 16], device: c_int) { uuid = [devices()[device as usize]; 16]; }
     cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, _device: c_int) { value = attribute; }
     cuDeviceTotalMem_v2(bytes: *mut usize, _device: c_int) { bytes = 1 << 30; }
-    cuCtxPushCurrent_v2(_context: *mut c_void) {}
-    cuCtxPopCurrent_v2(context: *mut *mut c_void) { context = std::ptr::null_mut(); }
+    cuCtxPopCurrent_v2(context: *mut *mut c_void) {
+        context = { PUSHED.set(PUSHED.get() - 1); std::ptr::null_mut() };
+    }
+    cuDevicePrimaryCtxRetain(context: *mut *mut c_void, _device: c_int) {
+        context = std::ptr::without_provenance_mut(0xb0);
+    }
+    cuDevicePrimaryCtxRelease_v2(_device: c_int) {}
     cuCtxSynchronize() {}
     cuCtxGetCurrent(context: *mut *mut c_void) {
         context = std::ptr::without_provenance_mut(
-            if std::env::var_os("SIM_CUDA_NO_CONTEXT").is_some() { 0 } else { 0xc0 }
+            if PUSHED.get() == 0 && std::env::var_os("SIM_CUDA_NO_CONTEXT").is_some() { 0 } else { 0xc0 }
         );
     }
     cuCtxGetDevice(device: *mut c_int) { device = 0; }

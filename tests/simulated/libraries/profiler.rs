@@ -1,7 +1,7 @@
 //! Metrics on the host and the Range Profiler: one chip with a few metrics, and values that follow from names.
 //!
 //! Parameter structs are looked at as words, by the offsets that the headers give their fields; their sizes must be
-//! exactly those that the release knows. `SIM_ROUNDS` is the number of rounds after which all passes are made (`never`:
+//! exactly those that the release knows (`SIM_STRUCTS`: those of another, by its API number). `SIM_ROUNDS` is the number of rounds after which all passes are made (`never`:
 //! at no time), `SIM_DROPPED` how many ranges are said to have been dropped, `SIM_CHIP` what the device's chip is called.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +22,7 @@ const UNKNOWN: Code = 999;
 const MAGIC: u64 = 0x5eed_c0de;
 
 /// Base name, kind (counter 0, ratio 1, throughput 2), unit, passes, scope.
-const METRICS: [(&CStr, u64, &CStr, usize, u64); 9] = [
+const METRICS: [(&CStr, u64, &CStr, usize, u64); 11] = [
     (c"dram__bytes_read", 0, c"byte", 1, 0),
     (c"dram__bytes_write", 0, c"byte", 1, 0),
     (c"gpu__time_duration", 0, c"nanosecond", 1, 0),
@@ -32,6 +32,8 @@ const METRICS: [(&CStr, u64, &CStr, usize, u64); 9] = [
     (c"l1tex__t_sector_hit_rate", 1, c"", 1, 0),
     (c"lts__t_sector_hit_rate", 1, c"", 2, 0),
     (c"sm__throughput", 2, c"percent", 3, 0),
+    (c"lts__t_sectors_srcunit_tex_lookup_hit", 0, c"sector", 2, 0),
+    (c"lts__t_sectors_srcunit_tex_lookup_miss", 0, c"sector", 2, 0),
 ];
 const CHIPS: [&CStr; 2] = [c"GA100", c"GH100"];
 
@@ -63,7 +65,8 @@ impl Params {
         }
         let params = Self(words);
         let told = params.get(0) as usize;
-        let known = told == size || newer.is_some_and(|(since, size)| PROFILE.api >= since && told == size);
+        let api = variable("SIM_STRUCTS").map_or(PROFILE.api, |api| api.parse().unwrap());
+        let known = told == size || newer.is_some_and(|(since, size)| api >= since && told == size);
         if known { Ok(params) } else { Err(INVALID_PARAMETER) }
     }
 
