@@ -99,7 +99,7 @@
 //!
 //! # What it is not
 //!
-//! - No sampling, no timeline viewer: durations, counters and where they come from, as files that other tools read.
+//! - No sampling: durations, counters and where they come from, as files that other tools read.
 //! - No tool that attaches to a process from outside: the program links this crate.
 //! - No second profiler in a process: CUPTI serves one client, so it does not run under Nsight Systems, Nsight
 //!   Compute, cuda-gdb or compute-sanitizer.

@@ -60,7 +60,17 @@ fn help_and_documents_tell_the_codes() -> Outcome {
 
 #[test]
 fn input_that_is_not_whole_ends_with_65() -> Outcome {
-    let cases: [(&str, Spoil, &str); 5] = [
+    let cases: [(&str, Spoil, &str); 7] = [
+        (
+            "a part is of a later version",
+            |at| patch(&at.join("launches-00000.parquet"), &version(cuprof::SCHEMA_VERSION), &version(9)),
+            "schema version 9, known up to 1\n  it was written by a later version of this crate: update to read it",
+        ),
+        (
+            "a part is of another program",
+            |at| patch(&at.join("launches-00000.parquet"), b"cuprof.table", b"theirs.table"),
+            "a Parquet file, but not of this crate",
+        ),
         (
             "a part is missing",
             |at| Ok(fs::rename(at.join("launches-00000.parquet"), at.join("launches-00001.parquet"))?),
@@ -105,6 +115,33 @@ fn input_that_is_not_whole_ends_with_65() -> Outcome {
             assert!(found.out.is_empty(), "{what}: {}", found.out);
         }
     }
+    Ok(())
+}
+
+/// The version of the tables as the footer of a file has it: the key, and the value with its length.
+fn version(number: u32) -> Vec<u8> {
+    [&b"cuprof.schema_version\x18\x01"[..], number.to_string().as_bytes()].concat()
+}
+
+/// Replaces bytes that occur once by as many others.
+fn patch(file: &std::path::Path, old: &[u8], new: &[u8]) -> Outcome {
+    assert_eq!(old.len(), new.len());
+    let mut bytes = fs::read(file)?;
+    let places: Vec<_> = (0..bytes.len() - old.len()).filter(|at| bytes[*at..].starts_with(old)).collect();
+    assert_eq!(places.len(), 1, "{} places in {}", places.len(), file.display());
+    bytes[places[0]..places[0] + new.len()].copy_from_slice(new);
+    Ok(fs::write(file, bytes)?)
+}
+
+#[test]
+fn parts_of_earlier_versions_are_read_beside_those_of_today() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let dataset = copy_of("quickstart.cuprof", folder.path())?;
+    patch(&dataset.join("ranges-00000.parquet"), &version(cuprof::SCHEMA_VERSION), &version(0))?;
+    let known = line("summary quickstart.cuprof")?.expect(0)?.out;
+    let found =
+        finished(cuprof().args(["summary", "quickstart.cuprof"]).current_dir(folder.path()))?.expect(0)?;
+    assert_eq!(found.out, known);
     Ok(())
 }
 
