@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::process::Stdio;
 
-use crate::run::{Outcome, copy_of, cuprof, datasets, finished, line, root, run};
+use crate::run::{Outcome, Run, copy_of, cuprof, datasets, finished, line, root, run};
 
 /// Spoils a copy of the quick start's dataset; returns what to pass to the command.
 type Spoil = fn(&std::path::Path) -> Result<(), Box<dyn std::error::Error>>;
@@ -211,20 +211,36 @@ fn colours_are_for_terminals() -> Outcome {
     assert!(!line("summary quickstart.cuprof")?.expect(0)?.out.contains(escape));
     assert!(!line("--help")?.expect(0)?.out.contains(escape));
     assert!(line("summary quickstart.cuprof --color always")?.expect(0)?.out.contains(escape));
-    let Some(script) = ["/usr/bin/script"].into_iter().find(|path| std::path::Path::new(path).exists())
-    else {
-        println!("skipped what needs a terminal: there is no script(1)");
+    let on_a_terminal = |set: &[(&str, &str)]| on_a_terminal("summary quickstart.cuprof", set);
+    if on_a_terminal(&[])?.is_none() {
         return Ok(());
+    }
+    let colours = |set: &[(&str, &str)]| -> Result<bool, Box<dyn std::error::Error>> {
+        Ok(on_a_terminal(set)?.ok_or("no terminal")?.expect(0)?.out.contains(escape))
     };
-    let on_a_terminal = |set: &[(&str, &str)]| {
-        let mut command = std::process::Command::new(script);
-        let line = format!("{} summary quickstart.cuprof", env!("CARGO_BIN_EXE_cuprof"));
-        command.args(["-qec", &line, "/dev/null"]).current_dir(datasets()).stdin(Stdio::null());
-        finished(command.env_clear().env("PATH", "/usr/bin:/bin").envs(set.iter().copied()))
-    };
-    assert!(on_a_terminal(&[("TERM", "xterm")])?.expect(0)?.out.contains(escape));
-    assert!(!on_a_terminal(&[("TERM", "xterm"), ("NO_COLOR", "1")])?.expect(0)?.out.contains(escape));
-    assert!(!on_a_terminal(&[("TERM", "dumb")])?.expect(0)?.out.contains(escape));
+    assert!(colours(&[("TERM", "xterm")])?);
+    assert!(!colours(&[("TERM", "xterm"), ("NO_COLOR", "1")])?);
+    assert!(!colours(&[("TERM", "dumb")])?);
+    Ok(())
+}
+
+/// The command on a terminal of its own, which script(1) makes; none where there is no script(1).
+fn on_a_terminal(line: &str, set: &[(&str, &str)]) -> Result<Option<Run>, Box<dyn std::error::Error>> {
+    let script = std::path::Path::new("/usr/bin/script");
+    if !script.exists() {
+        println!("skipped what needs a terminal: there is no script(1)");
+        return Ok(None);
+    }
+    let mut command = std::process::Command::new(script);
+    let line = format!("{} {line}", env!("CARGO_BIN_EXE_cuprof"));
+    command.args(["-qec", &line, "/dev/null"]).current_dir(datasets()).stdin(Stdio::null());
+    finished(command.env_clear().env("PATH", "/usr/bin:/bin").envs(set.iter().copied())).map(Some)
+}
+
+#[test]
+fn no_terminal_is_filled_with_bytes() -> Outcome {
+    let Some(found) = on_a_terminal("trace quickstart.cuprof", &[])? else { return Ok(()) };
+    assert!(found.expect(64)?.out.contains("--output"));
     Ok(())
 }
 

@@ -155,14 +155,12 @@ struct Drawing<'a> {
     next_flow: u64,
 }
 
-/// A launching call: thread, time, correlation id.
-type Call = (Owner, u64, u32);
+/// A launching call (dataset, thread, time, correlation id) and an arrow from it. A launched graph is one call.
+type Arrow = ((usize, u32, u64, u32), u64);
 
 impl Drawing<'_> {
     fn window(&mut self, items: Vec<Item>) -> io::Result<()> {
-        // With the arrows from it: a launched graph is one call.
-        let mut calls: Vec<(Call, Vec<u64>)> = Vec::new();
-        let mut by_call: FxHashMap<Call, usize> = FxHashMap::default();
+        let mut arrows: Vec<Arrow> = Vec::with_capacity(items.len());
         for item in items {
             // Times before 1970 are no times of this clock.
             let (Ok(start), Ok(end)) = (u64::try_from(item.start_ns), u64::try_from(item.end_ns)) else {
@@ -173,23 +171,18 @@ impl Drawing<'_> {
                 What::Mark { .. } => self.mark(&item, start)?,
                 What::Memory(bytes) => self.counter(&item.owner, start, bytes)?,
                 _ => {
-                    let flow = self.slice(&item, start, end)?;
-                    if let Some((key, flow)) = flow {
-                        let at = *by_call.entry(key).or_insert_with_key(|key| {
-                            calls.push((key.clone(), Vec::new()));
-                            calls.len() - 1
-                        });
-                        calls[at].1.push(flow);
-                    }
+                    arrows.extend(self.slice(&item, start, end)?);
                 }
             }
         }
-        for ((owner, time_ns, correlation), flows) in calls {
-            let track = self.tracks.track(&owner, &mut self.packets)?;
+        arrows.sort_unstable();
+        for arrows in arrows.chunk_by(|(call, _), (other, _)| call == other) {
+            let Some(((member, thread, time_ns, correlation), _)) = arrows.first().copied() else { continue };
+            let track = self.tracks.track(&Owner::Thread(member, thread), &mut self.packets)?;
             self.packets.event(INSTANT, time_ns, track);
-            self.packets.named("launch", "launch");
+            self.packets.named("launch", "launch", None);
             self.packets.uint("correlation_id", correlation.into());
-            flows.into_iter().for_each(|flow| self.packets.flow_from(flow));
+            arrows.iter().for_each(|(_, flow)| self.packets.flow_from(*flow));
             self.packets.write()?;
             self.traced.instants += 1;
         }
@@ -199,7 +192,7 @@ impl Drawing<'_> {
     fn mark(&mut self, item: &Item, start: u64) -> io::Result<()> {
         let track = self.tracks.track(&item.owner, &mut self.packets)?;
         self.packets.event(INSTANT, start, track);
-        self.packets.named("mark", name(&item.name));
+        self.packets.named("mark", name(&item.name), item.name.as_ref());
         if let What::Mark { category, payload } = &item.what {
             word(&mut self.packets, "category", category);
             word(&mut self.packets, "payload", payload);
@@ -219,8 +212,8 @@ impl Drawing<'_> {
         self.packets.write()
     }
 
-    /// Writes a slice. Returns the arrow that leads to it, and the call that it comes from.
-    fn slice(&mut self, item: &Item, start: u64, end: u64) -> io::Result<Option<(Call, u64)>> {
+    /// Writes a slice. Returns the arrow that leads to it.
+    fn slice(&mut self, item: &Item, start: u64, end: u64) -> io::Result<Option<Arrow>> {
         let times = (item.start_ns, item.end_ns);
         // What runs on a stream at the same time is not inside of each other.
         let nested = !matches!(item.owner, Owner::Stream(..));
@@ -230,36 +223,36 @@ impl Drawing<'_> {
         let name = name(&item.name);
         match &item.what {
             What::Kernel(kernel) => {
-                packets.named("kernel", name);
+                packets.named("kernel", name, item.name.as_ref());
                 kernel_arguments(packets, kernel);
             }
             What::Transfer(transfer) => {
-                packets.named("transfer", name);
+                packets.named("transfer", name, item.name.as_ref());
                 transfer_arguments(packets, transfer, item.end_ns - item.start_ns);
             }
             What::Range(range) => {
-                packets.named("range", name);
+                packets.named("range", name, item.name.as_ref());
                 range_arguments(packets, range);
             }
             What::Call { correlation, return_value } => {
-                packets.named("call", name);
+                packets.named("call", name, item.name.as_ref());
                 packets.uint("correlation_id", (*correlation).into());
                 packets.uint("return_value", (*return_value).into());
             }
             What::Overhead { correlation } => {
-                packets.named("overhead", name);
+                packets.named("overhead", name, item.name.as_ref());
                 correlation.iter().for_each(|id| packets.uint("correlation_id", (*id).into()));
             }
             What::Synchronization { correlation } => {
-                packets.named("synchronization", name);
+                packets.named("synchronization", name, item.name.as_ref());
                 packets.uint("correlation_id", (*correlation).into());
             }
             What::Mark { .. } | What::Memory(_) => {}
         }
         let called = item.work().and_then(|work| Some((work, work.call?)));
         let flow = called.and_then(|(work, (time, thread))| {
-            let owner = Owner::Thread(item.owner.member(), thread);
-            Some(((owner, u64::try_from(time).ok()?, work.correlation), self.next_flow))
+            let call = (item.owner.member(), thread, u64::try_from(time).ok()?, work.correlation);
+            Some((call, self.next_flow))
         });
         if let Some((_, flow)) = flow {
             packets.flow_to(flow);
@@ -278,7 +271,7 @@ fn name(name: &Text) -> &str {
     name.as_deref().unwrap_or("?")
 }
 
-fn word(packets: &mut Packets<'_>, key: &str, text: &Text) {
+fn word(packets: &mut Packets<'_>, key: &'static str, text: &Text) {
     if let Some(text) = text {
         packets.word(key, text);
     }
@@ -293,10 +286,9 @@ fn work_arguments(packets: &mut Packets<'_>, work: &Work) {
 }
 
 fn kernel_arguments(packets: &mut Packets<'_>, kernel: &Kernel) {
-    let size = |[x, y, z]: [u32; 3]| format!("{x} x {y} x {z}");
-    packets.word("grid", &size(kernel.grid));
-    packets.word("block", &size(kernel.block));
-    kernel.cluster.iter().for_each(|cluster| packets.word("cluster", &size(*cluster)));
+    packets.size("grid", kernel.grid);
+    packets.size("block", kernel.block);
+    kernel.cluster.iter().for_each(|cluster| packets.size("cluster", *cluster));
     packets.uint("registers_per_thread", kernel.registers.into());
     packets.uint("static_shared_memory_bytes", kernel.static_shared.into());
     packets.uint("dynamic_shared_memory_bytes", kernel.dynamic_shared.into());

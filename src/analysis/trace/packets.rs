@@ -15,11 +15,17 @@ const MAX_TEXTS: usize = 200_000;
 /// What one writer of packets is called; there is only this.
 const SEQUENCE: u32 = 1;
 
-/// Writes events. Each is described in [`event`](Self::event) and written by [`write`](Self::write), with the memory of
-/// the one before.
+/// Writes events. Each is put together from [`event`](Self::event) on, and written by [`write`](Self::write).
+///
+/// An event is written field by field into memory that is used again: half of the time of drawing goes into this, and
+/// structs of messages cost three times as much, most of it for finding out how long they will be.
 pub(super) struct Packets<'a> {
     to: &'a mut dyn Write,
-    packet: TracePacket,
+    time_ns: u64,
+    /// The present `TrackEvent`.
+    event: Vec<u8>,
+    /// The present `DebugAnnotation`.
+    argument: Vec<u8>,
     /// Texts that the present event is the first to use.
     fresh: InternedData,
     has_fresh: bool,
@@ -27,13 +33,43 @@ pub(super) struct Packets<'a> {
     names: Interned,
     keys: Interned,
     values: Interned,
+    sizes: FxHashMap<[u32; 3], Arc<str>>,
     bytes: Vec<u8>,
     pub written_bytes: u64,
+}
+
+/// A number in as few bytes as it needs.
+fn varint(bytes: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        bytes.push(value as u8 | 0x80); // CAST: the lowest seven bits, and the mark that more follow
+        value >>= 7;
+    }
+    bytes.push(value as u8); // CAST: below 0x80
+}
+
+fn number(bytes: &mut Vec<u8>, field: u32, value: u64) {
+    varint(bytes, u64::from(field << 3));
+    varint(bytes, value);
+}
+
+fn fixed64(bytes: &mut Vec<u8>, field: u32, value: u64) {
+    varint(bytes, u64::from(field << 3 | 1));
+    bytes.extend_from_slice(&value.to_le_bytes());
+}
+
+fn delimited(bytes: &mut Vec<u8>, field: u32, value: &[u8]) {
+    varint(bytes, u64::from(field << 3 | 2));
+    varint(bytes, value.len() as u64);
+    bytes.extend_from_slice(value);
 }
 
 #[derive(Default)]
 struct Interned {
     numbers: FxHashMap<Arc<str>, u64>,
+    /// By where a text lies, which is quicker to look up.
+    by_address: FxHashMap<(usize, usize), u64>,
+    /// Keeps them where they lie.
+    held: Vec<Arc<str>>,
 }
 
 /// A text as it is written: a number, or itself.
@@ -56,6 +92,28 @@ impl Interned {
         *has_fresh = true;
         Told::Number(number)
     }
+
+    /// The same for a text that is shared, or never goes away.
+    fn tell_held(
+        &mut self,
+        text: &str,
+        hold: Option<&Arc<str>>,
+        fresh: &mut Vec<InternedName>,
+        has_fresh: &mut bool,
+    ) -> Told {
+        let address = (text.as_ptr() as usize, text.len());
+        if let Some(number) = self.by_address.get(&address) {
+            return Told::Number(*number);
+        }
+        let told = self.tell(text, fresh, has_fresh);
+        if let Told::Number(number) = told
+            && self.by_address.len() < MAX_TEXTS
+        {
+            self.by_address.insert(address, number);
+            self.held.extend(hold.cloned());
+        }
+        told
+    }
 }
 
 impl<'a> Packets<'a> {
@@ -63,13 +121,16 @@ impl<'a> Packets<'a> {
     pub fn begin(to: &'a mut dyn Write, start_ns: u64) -> io::Result<Self> {
         let mut packets = Self {
             to,
-            packet: TracePacket::default(),
+            time_ns: start_ns,
+            event: Vec::new(),
+            argument: Vec::new(),
             fresh: InternedData::default(),
             has_fresh: false,
             categories: Interned::default(),
             names: Interned::default(),
             keys: Interned::default(),
             values: Interned::default(),
+            sizes: FxHashMap::default(),
             bytes: Vec::new(),
             written_bytes: 0,
         };
@@ -81,8 +142,6 @@ impl<'a> Packets<'a> {
             ..TracePacket::default()
         };
         packets.put(&snapshot)?;
-        packets.packet.trusted_packet_sequence_id = Some(SEQUENCE);
-        packets.packet.sequence_flags = Some(NEEDS_INCREMENTAL_STATE);
         Ok(packets)
     }
 
@@ -106,129 +165,146 @@ impl<'a> Packets<'a> {
     }
 
     /// Begins an event at a time on a track.
-    pub fn event(&mut self, kind: i32, time_ns: u64, track: u64) {
-        self.packet.timestamp = Some(time_ns);
-        let event = self.packet.track_event.get_or_insert_with(TrackEvent::default);
-        event.category_iids.clear();
-        event.debug_annotations.clear();
-        event.flow_ids.clear();
-        event.terminating_flow_ids.clear();
-        (event.r#type, event.track_uuid) = (Some(kind), Some(track));
-        (event.name_iid, event.name, event.counter_value) = (None, None, None);
+    pub fn event(&mut self, kind: u64, time_ns: u64, track: u64) {
+        self.time_ns = time_ns;
+        self.event.clear();
+        number(&mut self.event, track_event::TYPE, kind);
+        number(&mut self.event, track_event::TRACK_UUID, track);
     }
 
-    fn present(&mut self) -> &mut TrackEvent {
-        self.packet.track_event.get_or_insert_with(TrackEvent::default)
-    }
-
-    pub fn named(&mut self, category: &str, name: &str) {
+    pub fn named(&mut self, category: &'static str, name: &str, hold: Option<&Arc<str>>) {
         let fresh = &mut self.fresh;
-        let told = self.categories.tell(category, &mut fresh.event_categories, &mut self.has_fresh);
-        let name = self.names.tell(name, &mut fresh.event_names, &mut self.has_fresh);
-        let event = self.present();
-        if let Told::Number(number) = told {
-            event.category_iids.push(number);
+        let told =
+            self.categories.tell_held(category, None, &mut fresh.event_categories, &mut self.has_fresh);
+        if let Told::Number(told) = told {
+            number(&mut self.event, track_event::CATEGORY_IIDS, told);
         }
-        match name {
-            Told::Number(number) => event.name_iid = Some(number),
-            Told::Text(text) => event.name = Some(text),
+        let told = match hold {
+            Some(_) => self.names.tell_held(name, hold, &mut fresh.event_names, &mut self.has_fresh),
+            None => self.names.tell(name, &mut fresh.event_names, &mut self.has_fresh),
+        };
+        match told {
+            Told::Number(told) => number(&mut self.event, track_event::NAME_IID, told),
+            Told::Text(text) => delimited(&mut self.event, track_event::NAME, text.as_bytes()),
         }
     }
 
     pub fn value(&mut self, value: i64) {
-        self.present().counter_value = Some(value);
+        number(&mut self.event, track_event::COUNTER_VALUE, value.cast_unsigned());
     }
 
     pub fn flow_from(&mut self, flow: u64) {
-        self.present().flow_ids.push(flow);
+        fixed64(&mut self.event, track_event::FLOW_IDS, flow);
     }
 
     pub fn flow_to(&mut self, flow: u64) {
-        self.present().terminating_flow_ids.push(flow);
+        fixed64(&mut self.event, track_event::TERMINATING_FLOW_IDS, flow);
     }
 
-    fn argument(&mut self, key: &str) -> &mut DebugAnnotation {
-        let told = self.keys.tell(key, &mut self.fresh.debug_annotation_names, &mut self.has_fresh);
-        let mut argument = DebugAnnotation::default();
+    /// Adds an argument, whose value the closure writes.
+    fn argument(&mut self, key: &'static str, value: impl FnOnce(&mut Vec<u8>)) {
+        let fresh = &mut self.fresh.debug_annotation_names;
+        let told = self.keys.tell_held(key, None, fresh, &mut self.has_fresh);
+        self.argument.clear();
         match told {
-            Told::Number(number) => argument.name_iid = Some(number),
-            Told::Text(text) => argument.name = Some(text),
+            Told::Number(told) => number(&mut self.argument, debug_annotation::NAME_IID, told),
+            Told::Text(text) => delimited(&mut self.argument, debug_annotation::NAME, text.as_bytes()),
         }
-        let arguments = &mut self.present().debug_annotations;
-        arguments.push(argument);
-        let last = arguments.len() - 1;
-        &mut arguments[last]
+        value(&mut self.argument);
+        delimited(&mut self.event, track_event::DEBUG_ANNOTATIONS, &self.argument);
     }
 
-    pub fn uint(&mut self, key: &str, value: u64) {
-        self.argument(key).uint_value = Some(value);
+    pub fn uint(&mut self, key: &'static str, value: u64) {
+        self.argument(key, |argument| number(argument, debug_annotation::UINT_VALUE, value));
     }
 
-    pub fn int(&mut self, key: &str, value: i64) {
-        self.argument(key).int_value = Some(value);
+    pub fn int(&mut self, key: &'static str, value: i64) {
+        self.argument(key, |argument| number(argument, debug_annotation::INT_VALUE, value.cast_unsigned()));
     }
 
-    pub fn double(&mut self, key: &str, value: f64) {
-        self.argument(key).double_value = Some(value);
+    pub fn double(&mut self, key: &'static str, value: f64) {
+        self.argument(key, |argument| fixed64(argument, debug_annotation::DOUBLE_VALUE, value.to_bits()));
     }
 
-    pub fn bool(&mut self, key: &str, value: bool) {
-        self.argument(key).bool_value = Some(value);
+    pub fn bool(&mut self, key: &'static str, value: bool) {
+        self.argument(key, |argument| number(argument, debug_annotation::BOOL_VALUE, value.into()));
     }
 
     /// A text that repeats.
-    pub fn word(&mut self, key: &str, value: &str) {
+    pub fn word(&mut self, key: &'static str, value: &Arc<str>) {
         let fresh = &mut self.fresh.debug_annotation_string_values;
-        let told = self.values.tell(value, fresh, &mut self.has_fresh);
-        let argument = self.argument(key);
-        match told {
-            Told::Number(number) => argument.string_value_iid = Some(number),
-            Told::Text(text) => argument.string_value = Some(text),
+        let told = self.values.tell_held(value, Some(value), fresh, &mut self.has_fresh);
+        self.argument(key, |argument| match told {
+            Told::Number(told) => number(argument, debug_annotation::STRING_VALUE_IID, told),
+            Told::Text(text) => delimited(argument, debug_annotation::STRING_VALUE, text.as_bytes()),
+        });
+    }
+
+    /// A size in three dimensions: `128 x 1 x 1`.
+    pub fn size(&mut self, key: &'static str, size: [u32; 3]) {
+        let [x, y, z] = size;
+        if self.sizes.len() >= MAX_TEXTS {
+            self.sizes.clear();
         }
+        let text = self.sizes.entry(size).or_insert_with(|| format!("{x} x {y} x {z}").into());
+        let text = Arc::clone(text);
+        self.word(key, &text);
     }
 
     /// A text that does not.
-    pub fn text(&mut self, key: &str, value: &str) {
-        self.argument(key).string_value = Some(value.to_owned());
+    pub fn text(&mut self, key: &'static str, value: &str) {
+        self.argument(key, |argument| delimited(argument, debug_annotation::STRING_VALUE, value.as_bytes()));
     }
 
     /// An argument that holds others.
-    pub fn object(&mut self, key: &str, values: &serde_json::Map<String, Value>) {
-        let mut entries = Vec::with_capacity(values.len());
+    pub fn object(&mut self, key: &'static str, values: &serde_json::Map<String, Value>) {
+        let mut entries = Vec::with_capacity(16 * values.len());
+        let mut entry = Vec::with_capacity(16);
         for (name, value) in values {
-            let mut entry = DebugAnnotation::default();
-            let told = self.keys.tell(name, &mut self.fresh.debug_annotation_names, &mut self.has_fresh);
-            match told {
-                Told::Number(number) => entry.name_iid = Some(number),
-                Told::Text(text) => entry.name = Some(text),
+            entry.clear();
+            match self.keys.tell(name, &mut self.fresh.debug_annotation_names, &mut self.has_fresh) {
+                Told::Number(told) => number(&mut entry, debug_annotation::NAME_IID, told),
+                Told::Text(text) => delimited(&mut entry, debug_annotation::NAME, text.as_bytes()),
             }
+            let text = |entry: &mut Vec<u8>, text: &str| {
+                delimited(entry, debug_annotation::STRING_VALUE, text.as_bytes());
+            };
             match value {
-                Value::Bool(value) => entry.bool_value = Some(*value),
-                Value::Number(number) => match (number.as_u64(), number.as_i64()) {
-                    (Some(value), _) => entry.uint_value = Some(value),
-                    (None, Some(value)) => entry.int_value = Some(value),
-                    (None, None) => entry.double_value = number.as_f64(),
+                Value::Bool(value) => number(&mut entry, debug_annotation::BOOL_VALUE, (*value).into()),
+                Value::Number(value) => match (value.as_u64(), value.as_i64(), value.as_f64()) {
+                    (Some(value), ..) => number(&mut entry, debug_annotation::UINT_VALUE, value),
+                    (_, Some(value), _) => {
+                        number(&mut entry, debug_annotation::INT_VALUE, value.cast_unsigned());
+                    }
+                    (.., Some(value)) => fixed64(&mut entry, debug_annotation::DOUBLE_VALUE, value.to_bits()),
+                    _ => text(&mut entry, &value.to_string()),
                 },
-                Value::String(value) => entry.string_value = Some(value.clone()),
-                other => entry.string_value = Some(other.to_string()),
+                Value::String(value) => text(&mut entry, value),
+                other => text(&mut entry, &other.to_string()),
             }
-            entries.push(entry);
+            delimited(&mut entries, debug_annotation::DICT_ENTRIES, &entry);
         }
-        self.argument(key).dict_entries = entries;
+        self.argument(key, |argument| argument.extend_from_slice(&entries));
     }
 
     /// Writes the event.
     pub fn write(&mut self) -> io::Result<()> {
+        self.bytes.clear();
+        number(&mut self.bytes, trace_packet::TIMESTAMP, self.time_ns);
+        number(&mut self.bytes, trace_packet::SEQUENCE_ID, SEQUENCE.into());
+        delimited(&mut self.bytes, trace_packet::TRACK_EVENT, &self.event);
+        number(&mut self.bytes, trace_packet::SEQUENCE_FLAGS, NEEDS_INCREMENTAL_STATE.into());
         if self.has_fresh {
-            self.packet.interned_data = Some(std::mem::take(&mut self.fresh));
-        }
-        let packet = std::mem::take(&mut self.packet);
-        let written = self.put(&packet);
-        self.packet = packet;
-        if self.has_fresh {
-            self.packet.interned_data = None;
+            delimited(&mut self.bytes, trace_packet::INTERNED_DATA, &self.fresh.encode_to_vec());
+            self.fresh = InternedData::default();
             self.has_fresh = false;
         }
-        written
+        // The head of a packet, into memory that is free now.
+        self.argument.clear();
+        self.argument.push(PACKET);
+        varint(&mut self.argument, self.bytes.len() as u64);
+        self.written_bytes += (self.argument.len() + self.bytes.len()) as u64;
+        self.to.write_all(&self.argument)?;
+        self.to.write_all(&self.bytes)
     }
 }

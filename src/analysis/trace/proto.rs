@@ -14,15 +14,8 @@ pub(super) const PACKET: u8 = (1 << 3) | 2;
 pub(super) struct TracePacket {
     #[prost(message, optional, tag = "6")]
     pub clock_snapshot: Option<ClockSnapshot>,
-    /// Nanoseconds of the boot-time clock; here, of the tables' clock.
-    #[prost(uint64, optional, tag = "8")]
-    pub timestamp: Option<u64>,
     #[prost(uint32, optional, tag = "10")]
     pub trusted_packet_sequence_id: Option<u32>,
-    #[prost(message, optional, tag = "11")]
-    pub track_event: Option<TrackEvent>,
-    #[prost(message, optional, tag = "12")]
-    pub interned_data: Option<InternedData>,
     #[prost(uint32, optional, tag = "13")]
     pub sequence_flags: Option<u32>,
     #[prost(message, optional, tag = "60")]
@@ -98,57 +91,49 @@ pub(super) struct CounterDescriptor {
 /// `CounterDescriptor.Unit`.
 pub(super) const SIZE_BYTES: i32 = 3;
 
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct TrackEvent {
-    #[prost(uint64, repeated, packed = "false", tag = "3")]
-    pub category_iids: Vec<u64>,
-    #[prost(message, repeated, tag = "4")]
-    pub debug_annotations: Vec<DebugAnnotation>,
-    #[prost(int32, optional, tag = "9")]
-    pub r#type: Option<i32>,
-    #[prost(uint64, optional, tag = "10")]
-    pub name_iid: Option<u64>,
-    #[prost(uint64, optional, tag = "11")]
-    pub track_uuid: Option<u64>,
-    #[prost(string, optional, tag = "23")]
-    pub name: Option<String>,
-    #[prost(int64, optional, tag = "30")]
-    pub counter_value: Option<i64>,
-    #[prost(fixed64, repeated, packed = "false", tag = "47")]
-    pub flow_ids: Vec<u64>,
-    #[prost(fixed64, repeated, packed = "false", tag = "48")]
-    pub terminating_flow_ids: Vec<u64>,
+/// Fields of `TracePacket` that events have.
+pub(super) mod trace_packet {
+    /// Nanoseconds of the boot-time clock; here, of the tables' clock.
+    pub const TIMESTAMP: u32 = 8;
+    pub const SEQUENCE_ID: u32 = 10;
+    pub const TRACK_EVENT: u32 = 11;
+    pub const INTERNED_DATA: u32 = 12;
+    pub const SEQUENCE_FLAGS: u32 = 13;
+}
+
+/// Fields of `TrackEvent`.
+pub(super) mod track_event {
+    pub const CATEGORY_IIDS: u32 = 3;
+    pub const DEBUG_ANNOTATIONS: u32 = 4;
+    pub const TYPE: u32 = 9;
+    pub const NAME_IID: u32 = 10;
+    pub const TRACK_UUID: u32 = 11;
+    pub const NAME: u32 = 23;
+    pub const COUNTER_VALUE: u32 = 30;
+    pub const FLOW_IDS: u32 = 47;
+    pub const TERMINATING_FLOW_IDS: u32 = 48;
 }
 
 /// `TrackEvent.Type`.
-pub(super) const SLICE_BEGIN: i32 = 1;
+pub(super) const SLICE_BEGIN: u64 = 1;
 /// `TrackEvent.Type`.
-pub(super) const SLICE_END: i32 = 2;
+pub(super) const SLICE_END: u64 = 2;
 /// `TrackEvent.Type`.
-pub(super) const INSTANT: i32 = 3;
+pub(super) const INSTANT: u64 = 3;
 /// `TrackEvent.Type`.
-pub(super) const COUNTER: i32 = 4;
+pub(super) const COUNTER: u64 = 4;
 
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct DebugAnnotation {
-    #[prost(uint64, optional, tag = "1")]
-    pub name_iid: Option<u64>,
-    #[prost(bool, optional, tag = "2")]
-    pub bool_value: Option<bool>,
-    #[prost(uint64, optional, tag = "3")]
-    pub uint_value: Option<u64>,
-    #[prost(int64, optional, tag = "4")]
-    pub int_value: Option<i64>,
-    #[prost(double, optional, tag = "5")]
-    pub double_value: Option<f64>,
-    #[prost(string, optional, tag = "6")]
-    pub string_value: Option<String>,
-    #[prost(string, optional, tag = "10")]
-    pub name: Option<String>,
-    #[prost(message, repeated, tag = "11")]
-    pub dict_entries: Vec<DebugAnnotation>,
-    #[prost(uint64, optional, tag = "17")]
-    pub string_value_iid: Option<u64>,
+/// Fields of `DebugAnnotation`.
+pub(super) mod debug_annotation {
+    pub const NAME_IID: u32 = 1;
+    pub const BOOL_VALUE: u32 = 2;
+    pub const UINT_VALUE: u32 = 3;
+    pub const INT_VALUE: u32 = 4;
+    pub const DOUBLE_VALUE: u32 = 5;
+    pub const STRING_VALUE: u32 = 6;
+    pub const NAME: u32 = 10;
+    pub const DICT_ENTRIES: u32 = 11;
+    pub const STRING_VALUE_IID: u32 = 17;
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -109,13 +109,16 @@ impl<'a> Tracks<'a> {
         nested: bool,
         packets: &mut Packets<'_>,
     ) -> io::Result<u64> {
-        self.track(owner, packets)?;
-        let lanes = self.lanes.entry(owner.clone()).or_default();
-        let free = lanes.lanes.iter_mut().find_map(|lane| {
-            lane.takes(start_ns, end_ns, nested).then(|| {
-                lane.open.push(end_ns);
-                lane.track
-            })
+        if !self.lanes.contains_key(owner) {
+            self.track(owner, packets)?;
+        }
+        let free = self.lanes.get_mut(owner).and_then(|lanes| {
+            let lane = lanes
+                .lanes
+                .iter_mut()
+                .find_map(|lane| lane.takes(start_ns, end_ns, nested).then_some(lane))?;
+            lane.open.push(end_ns);
+            Some(lane.track)
         });
         if let Some(track) = free {
             return Ok(track);
