@@ -164,7 +164,7 @@ fn python(value: &Value) -> String {
 
 /// Whether the collector has columns for mean, spread and extremes.
 fn is_numeric(collected: &Collected) -> bool {
-    let mut values = collected.values.iter().filter_map(|(.., value)| value.as_ref()).peekable();
+    let mut values = collected.notes.iter().filter_map(|note| note.value.as_ref()).peekable();
     collected.scope != Scope::Once && values.peek().is_some() && values.all(|value| value.number().is_some())
 }
 
@@ -176,15 +176,15 @@ fn collector_columns(collected: &Collected) -> Vec<String> {
 }
 
 fn collector_cells(collected: &Collected, aggregate: &Aggregate) -> Vec<String> {
-    let mut its = collected.values.iter().filter(|(config, _, annotation, _)| {
-        config.is_none_or(|config| config == aggregate.config_index)
-            && annotation.as_deref().is_none_or(|annotation| annotation == &*aggregate.annotation)
+    let mut its = collected.notes.iter().filter(|note| {
+        note.config.is_none_or(|config| config == aggregate.config_index)
+            && note.annotation.as_deref().is_none_or(|annotation| annotation == &*aggregate.annotation)
     });
     if !is_numeric(collected) {
-        let first = its.find_map(|(.., value)| value.as_ref());
+        let first = its.find_map(|note| note.value.as_ref());
         return vec![first.map(python).unwrap_or_default()];
     }
-    let numbers: Vec<f64> = its.filter_map(|(.., value)| value.as_ref()?.number()).collect();
+    let numbers: Vec<f64> = its.filter_map(|note| note.value.as_ref()?.number()).collect();
     let Ok(sample) = crate::stats::Sample::new(numbers) else { return vec![String::new(); 4] };
     [sample.mean(), sample.std_dev(), sample.min(), sample.max()].map(real).to_vec()
 }

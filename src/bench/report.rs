@@ -94,12 +94,21 @@ pub struct Aggregate {
     pub normalised: Option<Normalised>,
 }
 
-/// Values of one collector, each with the configuration, the run and the annotation that it belongs to.
+/// Values of one collector.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Collected {
     pub name: String,
     pub scope: Scope,
-    pub values: Vec<(Option<usize>, Option<usize>, Option<String>, Option<Value>)>,
+    pub notes: Vec<Note>,
+}
+
+/// One value of a collector, with what it belongs to.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Note {
+    pub config: Option<usize>,
+    pub run: Option<usize>,
+    pub annotation: Option<String>,
+    pub value: Option<Value>,
 }
 
 /// The result of a [`Bench`](super::Bench): samples, and what they tell.
@@ -258,7 +267,7 @@ impl Report {
         }
         for collected in &self.collected {
             let key = format!("collector.{}", collected.name);
-            for (config, run, annotation, value) in &collected.values {
+            for Note { config, run, annotation, value } in &collected.notes {
                 let at = [
                     config.map(|config| config.to_string()),
                     run.map(|run| run.to_string()),

@@ -9,7 +9,7 @@ use super::builder::{BUSY, Bench, DURATION, SPAN};
 use super::collectors::Collector;
 use super::engine::{Made, Timed};
 use super::measured::{Measured, Times, combined, tick_ns};
-use super::report::{Aggregate, Collected, Normalised, Report, RunSample};
+use super::report::{Aggregate, Collected, Normalised, Note, Report, RunSample};
 use super::rig::{Count, Rig};
 use super::value::{Config, Value};
 use crate::names::StringPool;
@@ -35,6 +35,12 @@ pub(super) struct Results<'a, C> {
 
 /// Metrics of an annotation in a configuration.
 type Counts = BTreeMap<String, f64>;
+
+/// The values of each metric, with their weights.
+type Parts<'a> = BTreeMap<&'a str, Vec<(f64, f64)>>;
+
+/// The values of each run and repeat.
+type OfRuns = FxHashMap<(Option<usize>, usize), f64>;
 
 impl<C: Config> Results<'_, C> {
     pub fn report(self, collectors: &[Collector<C>], rig: &dyn Rig) -> Report {
@@ -105,10 +111,9 @@ impl<C: Config> Results<'_, C> {
             conditions: run.conditions,
         };
         let times = times.ok();
-        let values: [(&str, fn(&Times) -> i64); 3] =
-            [(DURATION, |times| times.sum_ns), (SPAN, |times| times.span_ns), (BUSY, |times| times.busy_ns)];
-        for (metric, value) in values {
-            let value = times.as_ref().map(|times| ns(value(times)));
+        let values = times.as_ref().map(|times| [times.sum_ns, times.span_ns, times.busy_ns].map(ns));
+        for (place, metric) in [DURATION, SPAN, BUSY].into_iter().enumerate() {
+            let value = values.map(|values| values[place]);
             samples.push(RunSample { metric: texts.intern(metric), value, ..base.clone() });
         }
         for (kernel, sum_ns, launches) in times.iter().flat_map(|times| &times.kernels) {
@@ -231,7 +236,7 @@ impl<C: Config> Results<'_, C> {
 
     /// The counted metrics of each annotation; of one that is used several times in a run, all of them together.
     fn counts(&self) -> BTreeMap<(usize, &str), Counts> {
-        let mut parts: BTreeMap<(usize, &str), BTreeMap<&str, Vec<(f64, f64)>>> = BTreeMap::new();
+        let mut parts: BTreeMap<(usize, &str), Parts<'_>> = BTreeMap::new();
         for (config, counted) in self.counted {
             for Counted { annotation, count, .. } in counted {
                 let metrics = parts.entry((*config, annotation.as_str())).or_default();
@@ -359,14 +364,14 @@ impl<C: Config> Results<'_, C> {
             .map(|collector| Collected {
                 name: collector.name.clone(),
                 scope: collector.scope,
-                values: Vec::new(),
+                notes: Vec::new(),
             })
             .collect();
         let mut note =
             |values: &[(usize, Option<Value>)], config: Option<usize>, run, annotation: Option<&str>| {
                 for (index, value) in values {
                     let annotation = annotation.map(str::to_owned);
-                    collected[*index].values.push((config, run, annotation, value.clone()));
+                    collected[*index].notes.push(Note { config, run, annotation, value: value.clone() });
                 }
             };
         note(&timed.once, None, None, None);
@@ -407,12 +412,12 @@ impl<C: Config> Results<'_, C> {
 /// The values of the annotation that others are compared with: by configuration and metric, of each run.
 struct Bases<'a> {
     baseline: &'a str,
-    values: FxHashMap<(usize, &'a str), FxHashMap<(Option<usize>, usize), f64>>,
+    values: FxHashMap<(usize, &'a str), OfRuns>,
 }
 
 impl<'a> Bases<'a> {
     fn of(baseline: &'a str, samples: &'a [RunSample]) -> Self {
-        let mut values: FxHashMap<_, FxHashMap<_, f64>> = FxHashMap::default();
+        let mut values: FxHashMap<_, OfRuns> = FxHashMap::default();
         for sample in
             samples.iter().filter(|sample| &*sample.annotation == baseline && sample.kernel.is_none())
         {
