@@ -1,10 +1,13 @@
 //! Measurements through live sessions: times from traced records, then counters from passes.
 
+use std::time::{Duration, UNIX_EPOCH};
+
 use cuprof::bench::{DURATION, KernelPattern, Order, Report};
+use cuprof::stats::{Precision, StopRule};
 use cuprof::{Bench, Cache, Dataset, ErrorKind, Profiler, Table};
 
 use crate::Outcome;
-use crate::library::Simulated;
+use crate::library::{Simulated, Work};
 use crate::process::{Process, libraries};
 
 const READ: &str = "dram__bytes_read.sum";
@@ -87,19 +90,35 @@ fn a_bench_times_what_its_annotations_launch_and_then_counts_it() -> Outcome {
 }
 
 #[test]
-fn a_precision_is_reached_while_the_session_runs() -> Outcome {
-    Process::of(a_precision_is_reached_while_the_session_runs).run(|| {
+fn rows_are_looked_at_while_the_session_runs() -> Outcome {
+    Process::of(rows_are_looked_at_while_the_session_runs).run(|| {
         let cupti = Simulated::get();
-        // The simulation's kernels all take the same time.
-        let bench = Bench::new("precise").precision(0.5).cache(Cache::Keep).progress(false);
-        let report = bench.run(|run, ()| {
+        let precise = |target| {
+            let rule = Precision { target, max_runs: 60, max_time: Duration::from_secs(600) };
+            Bench::new("precise").stop_rule(StopRule::Precision(rule)).cache(Cache::Keep).progress(false)
+        };
+        let ended = |report: &Report| {
+            let aggregate = report.aggregate(0, "work", DURATION)?;
+            Some((aggregate.stop_reason?.as_str(), aggregate.told.n))
+        };
+        // All of the same time.
+        let steady = precise(0.01).run(|run, ()| -> Result<(), std::time::SystemTimeError> {
+            let now = UNIX_EPOCH.elapsed()?.as_nanos() as u64;
             run.measure("work", || {
-                cupti.launch(2);
+                cupti.work(Work::KERNEL.stamped(now, now + 10_000));
+            });
+            Ok(())
+        })?;
+        assert_eq!(ended(&steady), Some(("precision_reached", 20)), "{steady}");
+        // Each longer than the one before.
+        let drifting = precise(0.5).run(|run, ()| {
+            run.measure("work", || {
+                cupti.launch(1);
             });
         })?;
-        let aggregate = report.aggregate(0, "work", DURATION).ok_or("no aggregate")?;
-        assert_eq!(aggregate.stop_reason.map(|reason| reason.as_str()), Some("precision_reached"));
-        assert_eq!((aggregate.told.n, launches(&report, 0, "work").len()), (20, 20));
+        assert_eq!(ended(&drifting), Some(("max_runs", 60)), "{drifting}");
+        let drift = drifting.aggregate(0, "work", DURATION).and_then(|aggregate| aggregate.told.drift);
+        assert!(drift.is_some_and(|drift| drift.exceeds(0.25)), "{drift:?}");
         Ok(())
     })
 }
