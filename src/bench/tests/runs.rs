@@ -314,9 +314,8 @@ fn a_time_budget_is_spent_and_makes_one_run_at_least() -> TestOutcome {
 #[test]
 fn runs_have_the_conditions_around_them_and_throttling_is_told() -> TestOutcome {
     let gpu = Gpu::default();
-    let mut hot = RunConditions::default();
-    hot.sm_clock_mhz = Some(1_200);
-    hot.power_throttled_ns = Some(5);
+    let hot =
+        RunConditions { sm_clock_mhz: Some(1_200), power_throttled_ns: Some(5), ..RunConditions::default() };
     gpu.has(hot);
     let report =
         gpu.run(Bench::new("hot").runs(3), |run, ()| run.measure("work", || gpu.launch("k", 1_000)))?;
