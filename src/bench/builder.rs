@@ -1,6 +1,7 @@
 //! What is measured, and how.
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::collectors::{Collected, Collector, Occasion, Scope};
@@ -92,6 +93,13 @@ pub enum OnFailure {
 /// of a traced session, without any replay: nothing of the flush or of the launching is in them. Counters, where
 /// asked for, are counted afterwards, when nothing is traced: the closure then runs once for each pass.
 ///
+/// Where there is no GPU, no CUPTI, or another session runs, that is the error:
+///
+/// ```
+/// let failed = cuprof::Bench::new("nothing").run(|run, ()| run.measure("work", || ())).err();
+/// println!("not measured: {}", failed.expect("no context is current to this thread"));
+/// ```
+///
 /// # What it costs
 /// Beside the flush (30 µs on an H200) a run costs some microseconds: two clock readings, a range, and a wait for what it
 /// launched. NVML is asked between runs, at most every 50 ms.
@@ -107,6 +115,7 @@ pub struct Bench<C = ()> {
     pub(super) clocks: Clocks,
     pub(super) thermal: Thermal,
     pub(super) stream: Option<Stream>,
+    pub(super) trace: Option<PathBuf>,
     pub(super) metrics: Vec<String>,
     pub(super) derived: Vec<Derived<C>>,
     pub(super) baseline: Option<String>,
@@ -152,6 +161,7 @@ impl Bench {
             clocks: Clocks::default(),
             thermal: Thermal::default(),
             stream: None,
+            trace: None,
             metrics: Vec::new(),
             derived: Vec::new(),
             baseline: None,
@@ -195,6 +205,7 @@ impl Bench {
             clocks: self.clocks,
             thermal: self.thermal,
             stream: self.stream,
+            trace: self.trace,
             metrics: self.metrics,
             derived: derived.collect(),
             baseline: self.baseline,
@@ -258,6 +269,14 @@ impl<C: Config> Bench<C> {
     /// between, which lets clocks fall. Default: in a stream of its own, and waited for, which is right for any stream.
     pub fn stream(mut self, stream: Stream) -> Self {
         self.stream = Some(stream);
+        self
+    }
+
+    /// Also writes what was traced as a dataset: a row of `launches` for each kernel, with its grid, registers and stream.
+    /// Each use of an annotation is a row of `ranges`, whose `args` have the configuration and the run:
+    /// `{"config":0,"run":3}`. Warm-up runs are outside of them.
+    pub fn trace(mut self, folder: impl AsRef<Path>) -> Self {
+        self.trace = Some(folder.as_ref().to_owned());
         self
     }
 
@@ -357,7 +376,7 @@ impl<C: Config> Bench<C> {
     /// the GPU does not cool down; [`Call`](ErrorKind::Call) where the GPU failed; [`Program`](ErrorKind::Program) where
     /// a run failed and [`OnFailure::Stop`] was asked for, or where no annotation launched any kernel.
     pub fn run<R: Outcome>(self, work: impl FnMut(&Run<'_>, &C) -> R) -> Result<Report, BenchError> {
-        let mut rig = Live::new(self.cache, self.clocks, self.thermal, self.stream);
+        let mut rig = Live::new(&self);
         super::engine::run(self, &mut rig, work)
     }
 

@@ -161,6 +161,7 @@ fn time<C: Config, R: Outcome>(
             let at = Occasion { annotation: Some(name), ..at };
             *timing.collected.borrow_mut() = call(&mut of_annotations.borrow_mut(), Scope::Annotation, &at);
         };
+        timing.rig.borrow_mut().next_run(place, state.runs);
         let run = Run::new(state.runs, Purpose::Timing, Some(&timing), &at_annotation);
         let mut failure = outcome(bench.catch_panics, || work(&run, config)).err();
         let wall = timing.rig.borrow().elapsed() - began;

@@ -1,10 +1,13 @@
 //! The GPU of the current context, traced for times and counted in passes.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::builder::Bench;
 use super::rig::{Count, Kernel, Opened, Region, Regions, Rig, Work};
+use crate::channel::Arg;
 use crate::control::{
     Cache, ClockGuard, ClockRequest, Clocks, L2Control, RunConditions, Thermal, ThermalGuard,
 };
@@ -27,9 +30,12 @@ pub(super) struct Live {
     clocks: Clocks,
     thermal: Thermal,
     stream: Option<Stream>,
+    trace: Option<PathBuf>,
     began: Instant,
     plan: Option<Plan>,
     tracing: Option<Tracing>,
+    /// Number of the configuration, and of its run.
+    run: (usize, usize),
     facts: Vec<(String, String)>,
     clock_mode: String,
 }
@@ -63,15 +69,17 @@ impl std::fmt::Debug for Tracing {
 }
 
 impl Live {
-    pub fn new(cache: Cache, clocks: Clocks, thermal: Thermal, stream: Option<Stream>) -> Self {
+    pub fn new<C>(bench: &Bench<C>) -> Self {
         Self {
-            cache,
-            clocks,
-            thermal,
-            stream,
+            cache: bench.cache,
+            clocks: bench.clocks,
+            thermal: bench.thermal,
+            stream: bench.stream,
+            trace: bench.trace.clone(),
             began: Instant::now(),
             plan: None,
             tracing: None,
+            run: (0, 0),
             facts: Vec::new(),
             clock_mode: "free".to_owned(),
         }
@@ -148,7 +156,12 @@ impl Rig for Live {
         let driver = Driver::get()?;
         let (context, device) = driver.current()?;
         let observer = Observer::default();
-        let profiler = Profiler::builder().observer(observer.clone()).start()?;
+        let profiler = Profiler::builder().observer(observer.clone());
+        let profiler = match &self.trace {
+            Some(folder) => profiler.output(folder),
+            None => profiler,
+        };
+        let profiler = profiler.start()?;
         let l2 = L2Control::new(self.cache)?;
         let heat = ThermalGuard::of_current_context(self.thermal, None)?;
         let clocks = ClockRequest::new(self.clocks).start()?;
@@ -189,6 +202,10 @@ impl Rig for Live {
         self.began.elapsed()
     }
 
+    fn next_run(&mut self, config: usize, run: usize) {
+        self.run = (config, run);
+    }
+
     fn before_run(&mut self) -> Result<()> {
         let tracing = self.tracing()?;
         let now = Instant::now();
@@ -209,7 +226,10 @@ impl Rig for Live {
     }
 
     fn open(&mut self, name: &str) -> Region {
-        let range = Range::new(name);
+        let (config, run) = self.run;
+        // CAST: `usize` has 64 bits at most
+        let args = [Arg::new("config", config as u64), Arg::new("run", run as u64)];
+        let range = Range::with_args(name, &args);
         let region = Region(range.id().map_or(0, |id| id.0.get()));
         if let Some(tracing) = &mut self.tracing {
             tracing.regions.insert(region);
@@ -257,7 +277,7 @@ impl Rig for Live {
         let kernels = tracing.take();
         let losses = match ended {
             Ok(profile) => profile.losses().to_vec(),
-            // The times are there, and nothing was to be written: what is missing is in the losses.
+            // The times are there all the same, and what is missing of them or of the files is in the losses.
             Err(failed) if !failed.profile.losses().is_empty() => failed.profile.losses().to_vec(),
             Err(failed) => return Err(failed.error),
         };

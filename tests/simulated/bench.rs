@@ -7,6 +7,7 @@ use cuprof::stats::{Precision, StopRule};
 use cuprof::{Bench, Cache, Dataset, ErrorKind, Profiler, Table};
 
 use crate::Outcome;
+use crate::frame::Frame;
 use crate::library::{Simulated, Work};
 use crate::process::{Process, libraries};
 
@@ -30,7 +31,9 @@ fn a_bench_times_what_its_annotations_launch_and_then_counts_it() -> Outcome {
         let cupti = Simulated::get();
         let bench =
             Bench::new("simulated").configs([1_u32, 5]).parameters(["launches"]).runs(25).metrics([READ]);
-        let bench = bench.order(Order::Shuffled(1)).progress(false);
+        let folder = tempfile::tempdir()?;
+        let (traced, output) = (folder.path().join("trace.cuprof"), folder.path().join("bench.cuprof"));
+        let bench = bench.order(Order::Shuffled(1)).trace(&traced).progress(false);
         let report = bench.run(|run, count| {
             cupti.launch(3); // set-up
             run.measure("work", || {
@@ -69,8 +72,16 @@ fn a_bench_times_what_its_annotations_launch_and_then_counts_it() -> Outcome {
         let counted =
             report.samples().iter().filter(|sample| &*sample.metric == READ && sample.value.is_some());
         assert_eq!(counted.count(), 2 * 3, "{:?}", report.warnings());
-        let folder = tempfile::tempdir()?;
-        let output = folder.path().join("bench.cuprof");
+        // Every kernel is in the trace, under its annotation, whose arguments have its configuration and run.
+        let traced = Dataset::open(&traced)?;
+        let ranges = Frame::read(&traced, Table::Ranges, &["range_path", "args", "n_launches"])?;
+        let works: Vec<_> = ranges.rows().filter(|row| row.text("range_path") == Some("work")).collect();
+        assert_eq!(works.len(), 2 * 25);
+        for config in [0, 1] {
+            let wanted = format!(r#"{{"config":{config},"run":24}}"#);
+            let row = works.iter().find(|row| row.text("args") == Some(wanted.as_str()));
+            assert_eq!(row.map(|row| row.number("n_launches")), Some(4 + 4 * config));
+        }
         report.write(&output)?;
         assert_eq!(Dataset::open(&output)?.rows(Table::Samples), report.samples().len() as u64);
         let fact =

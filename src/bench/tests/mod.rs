@@ -128,6 +128,8 @@ impl Rig for Gpu {
         Duration::from_nanos(self.0.borrow().now_ns as u64)
     }
 
+    fn next_run(&mut self, _config: usize, _run: usize) {}
+
     fn before_run(&mut self) -> Result<()> {
         self.call("before_run")
     }
