@@ -157,6 +157,11 @@ examples() {
         note "example read_parquet" "$result" "$elapsed" ""
         cat "$scratch/output"
     fi
+    if [ -x "$BIN/sweep" ]; then
+        limited "example sweep" "$LIMIT_EXAMPLES" "$file" "$BIN/sweep" --output "$scratch/sweep.cuprof"
+        note "example sweep" "$result" "$elapsed" ""
+        cat "$scratch/output"
+    fi
     ls -l "$records"
     tar -C "$records" -czf "$OUT/recordings.tar.gz" .
 }

@@ -136,6 +136,7 @@
 //! | 4 | `trace` | a session: builder, worker, end; replay |
 //! | 4 | `control` | what is done to a GPU so that a measurement can be repeated |
 //! | 5 | `counters` | hardware counters: metrics of a chip, plans, replayed passes |
+//! | 6 | `bench` | kernels measured over configurations and runs |
 //! | 6 | `doctor` | what keeps a machine from being profiled |
 //!
 //! A room uses only rooms of lower floors; `tests/floors.rs` enforces that. The raw interface (generated bindings, the
@@ -144,6 +145,7 @@
 #[cfg(feature = "analysis")]
 pub mod analysis;
 mod attribute;
+pub mod bench;
 mod buffer;
 mod capture;
 mod channel;
@@ -167,6 +169,7 @@ pub mod testing;
 mod trace;
 mod units;
 
+pub use bench::Bench;
 pub use channel::{Arg, ArgValue};
 pub use control::{
     Cache, CacheReport, ClockBackend, ClockGuard, ClockOwner, ClockReport, ClockRequest, ClockReset,

@@ -26,7 +26,7 @@ const FLOORS: [&[&str]; 8] = [
     // Counters never run beside a trace, and give way to one.
     &["counters"],
     // What looks at all of it, and a way in for integration tests and benches.
-    &["doctor", "testing"],
+    &["bench", "doctor", "testing"],
     // The crate as its users see it.
     &["lib"],
 ];

@@ -50,6 +50,8 @@ fn row_of(table: Table) -> Result<&'static str, Box<dyn Error>> {
         Table::Synchronizations => "one synchronising call; if asked for (`Builder::synchronizations`)",
         Table::MemoryOperations => "one allocation or release; if asked for (`Builder::memory_operations`)",
         Table::Metrics => "one metric of one counted range or kernel; written by `counters::Counted::write`",
+        Table::Samples => "one measured value of one run; written by `bench::Report::write`",
+        Table::Aggregates => "what the samples of one metric are like; written by `bench::Report::write`",
         Table::Env => "one fact about the run",
         Table::Losses => "one cause of loss, with its count",
         other => return Err(format!("{other} is not described").into()),

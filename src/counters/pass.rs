@@ -81,7 +81,8 @@ impl<'a> Pass<'a> {
         work()
     }
 
-    fn open(&self, name: &str) -> Open<'_, 'a> {
+    /// Opens a range, which ends when the result is dropped.
+    pub(crate) fn open(&self, name: &str) -> Open<'_, 'a> {
         let level = self.level.get().saturating_add(1);
         self.level.set(level);
         // CUPTI is told a number instead of the name: names may repeat, and contain what separates nested ones.
@@ -131,7 +132,7 @@ impl fmt::Debug for Pass<'_> {
 }
 
 /// Closes the range, also when the work panics.
-struct Open<'p, 'a> {
+pub(crate) struct Open<'p, 'a> {
     pass: &'p Pass<'a>,
     is_pushed: bool,
 }

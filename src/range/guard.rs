@@ -67,6 +67,11 @@ impl Range {
         }
     }
 
+    /// The range's number; none without a session.
+    pub(crate) fn id(&self) -> Option<RangeId> {
+        self.open.map(|open| open.range)
+    }
+
     /// A handle with which other threads can work for this range.
     #[inline]
     #[must_use]

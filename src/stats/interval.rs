@@ -1,7 +1,7 @@
 //! Intervals that have the true value in them with a known probability.
 
 use super::distributions::{fair_binomial_cdf, normal_quantile, t_quantile};
-use super::sample::Sample;
+use super::sample::{LARGE, Sample};
 
 /// The confidence of every interval: in 95 of 100 experiments it has the true value in it.
 pub const CONFIDENCE: f64 = 0.95;
@@ -97,11 +97,16 @@ pub fn level_interval(sample: &Sample) -> Option<Interval> {
 }
 
 /// The ranks, counted from 1, of the values between which the median lies with at least 95 %: l and n + 1 − l with
-/// l = max{l : P(Bin(n, ½) ≤ l − 1) ≤ 2.5 %}. None for fewer than six values: not even the least and the greatest do.
+/// l = max{l : P(Bin(n, ½) ≤ l − 1) ≤ 2.5 %}; for more than 10 000 values, l = ⌊(n − 1.96√n)/2⌋. None for fewer than six
+/// values: not even the least and the greatest do.
 #[must_use]
 pub fn median_ranks(n: usize) -> Option<(usize, usize)> {
     if n < MIN_FOR_MEDIAN {
         return None;
+    }
+    if n > LARGE {
+        let l = ((n as f64 - normal_quantile(1.0 - TAIL)? * (n as f64).sqrt()) / 2.0).floor();
+        return Some((l as usize, n + 1 - l as usize)); // CAST: from 1 to n/2
     }
     // P grows with l, and l = 1 is allowed from six values on.
     let (mut allowed, mut too_large) = (1, n / 2 + 1);
@@ -132,6 +137,9 @@ pub fn median_interval(sample: &Sample) -> Option<Interval> {
 pub fn median_interval_interpolated(sample: &Sample) -> Option<Interval> {
     let n = sample.n();
     let (l, _) = median_ranks(n)?;
+    if n > LARGE {
+        return median_interval(sample); // no wider
+    }
     let coverage = |l: usize| 1.0 - 2.0 * fair_binomial_cdf(n, l - 1);
     let (wide, narrow) = (coverage(l), coverage(l + 1));
     let between = ((wide - CONFIDENCE) / (wide - narrow)).clamp(0.0, 1.0);

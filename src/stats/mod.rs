@@ -54,5 +54,5 @@ pub use sample::{FencedMean, Outliers, Sample};
 pub use series::{Drift, drift, effective_n, lag1_autocorrelation};
 pub use stop::{
     DEFAULT_MAX_RUNS, DEFAULT_MAX_TIME, DEFAULT_TARGET, FIRST_LOOK, Looked, MAX_INVALID_SHARE, Precision,
-    StopReason, StopRule, Stopped,
+    StopReason, StopRule, Stopped, achieved_precision,
 };

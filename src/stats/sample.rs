@@ -6,6 +6,10 @@ use crate::error::{Error, ErrorKind, Result};
 /// What makes the median absolute deviation of normal values their standard deviation: 1/Φ⁻¹(¾).
 const MAD_TO_SIGMA: f64 = 1.4826;
 
+/// More values than this are a large sample: the incomplete beta function is not computed exactly any more, and what it
+/// would be needed for has simple limits.
+pub(super) const LARGE: usize = 10_000;
+
 /// Finite values in the order in which they were measured.
 ///
 /// ```
@@ -126,12 +130,15 @@ impl Sample {
     /// The quantile for `p` by Harrell and Davis (1982): Σ wᵢ x₍ᵢ₎ with wᵢ = I_{i/n}(a, b) − I_{(i−1)/n}(a, b),
     /// a = (n + 1)p, b = (n + 1)(1 − p), I the regularised incomplete beta function. It uses all values, and so moves
     /// by less than a tick where [`quantile`](Self::quantile) moves by one or none. None without values, and for a `p`
-    /// that is not inside 0 to 1.
+    /// that is not inside 0 to 1. For more than 10 000 values it is [`quantile`](Self::quantile), which then hardly differs.
     #[must_use]
     pub fn harrell_davis(&self, p: f64) -> Option<f64> {
         let n = self.n();
         if n == 0 || !(p > 0.0 && p < 1.0) {
             return None;
+        }
+        if n > LARGE {
+            return self.quantile(p);
         }
         let (a, b) = ((n as f64 + 1.0) * p, (n as f64 + 1.0) * (1.0 - p));
         let (mut sum, mut below) = (0.0, 0.0);

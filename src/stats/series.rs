@@ -3,6 +3,12 @@
 use super::distributions::{normal_quantile, normal_two_sided};
 use super::sample::Sample;
 
+/// More values than this of a half are thinned out evenly before all pairs of them are looked at.
+const MAX_DRIFT_VALUES: usize = 2_000;
+
+/// Products that are added up for one effective number at most: all lags, up to some 6000 values.
+const MAX_PRODUCTS: usize = 20_000_000;
+
 /// A drift with less than this probability of being chance is one.
 const DRIFT_P: f64 = 0.01;
 
@@ -28,7 +34,8 @@ fn autocorrelation(centred: &[f64], lag: usize) -> Option<f64> {
 ///
 /// With zᵢ = Φ⁻¹((rankᵢ − ½)/n), equal values sharing their middle rank, and r_k the autocorrelation of z: pairs
 /// Γ_m = r_{2m} + r_{2m+1}, r₀ = 1, are added while they are positive (Geyer 1992); τ = max(1, 2ΣΓ_m − 1), and
-/// n_eff = n/τ. Of the ranks, because single interruptions hide the correlation of the values themselves.
+/// n_eff = n/τ. Of the ranks, because single interruptions hide the correlation of the values themselves. Of more than
+/// some 6000 values, not all lags are looked at: 2·10⁷/n.
 #[must_use]
 pub fn effective_n(sample: &Sample) -> f64 {
     n_eff(sample.values())
@@ -39,7 +46,8 @@ fn n_eff(values: &[f64]) -> f64 {
     let scores = normal_scores(values);
     let mut sum = 0.0;
     let mut pair = 0;
-    while 2 * pair + 1 < n {
+    let last_lag = n.min(MAX_PRODUCTS / n.max(1));
+    while 2 * pair + 1 < last_lag {
         let (Some(even), Some(odd)) =
             (autocorrelation(&scores, 2 * pair), autocorrelation(&scores, 2 * pair + 1))
         else {
@@ -96,11 +104,13 @@ impl Drift {
 ///
 /// The slope is Theil's and Sen's. The test is Kendall's τ_b against the order, z = 3τ√(n(n − 1))/√(2(2n + 5)), with
 /// n_eff for n: values that depend on each other wander without a drift. n_eff is that of what the slope leaves, since
-/// a drift itself makes neighbours alike. None for a half of fewer than ten values, or a median of 0. The time grows
-/// with the square of the number.
+/// a drift itself makes neighbours alike. None for a half of fewer than ten values, or a median of 0. Of a half of more
+/// than 2000 values, as many are looked at, evenly spread.
 #[must_use]
 pub fn drift(sample: &Sample) -> Option<Drift> {
     let half = &sample.values()[sample.n() / 2..];
+    let step = half.len().div_ceil(MAX_DRIFT_VALUES).max(1);
+    let half: Vec<f64> = half.iter().copied().step_by(step).collect();
     let n = half.len();
     if n < 10 {
         return None;
@@ -120,7 +130,7 @@ pub fn drift(sample: &Sample) -> Option<Drift> {
     let middle = slopes.len() / 2;
     let (_, slope, _) = slopes.select_nth_unstable_by(middle, f64::total_cmp);
     let slope = *slope;
-    let median = Sample::new(half).ok()?.median().filter(|median| *median != 0.0)?;
+    let median = Sample::new(&*half).ok()?.median().filter(|median| *median != 0.0)?;
     let pairs = n as f64 * (n - 1) as f64 / 2.0;
     let untied = pairs - ties as f64;
     let tau = if untied > 0.0 { rising as f64 / (untied * pairs).sqrt() } else { 0.0 };
@@ -128,5 +138,5 @@ pub fn drift(sample: &Sample) -> Option<Drift> {
     let n_eff = n_eff(&left).max(2.0);
     let z = 3.0 * tau * (n_eff * (n_eff - 1.0)).sqrt() / (2.0 * (2.0 * n_eff + 5.0)).sqrt();
     let change_ratio = slope * (n - 1) as f64 / median;
-    Some(Drift { change_ratio, slope_per_value: slope, p: normal_two_sided(z) })
+    Some(Drift { change_ratio, slope_per_value: slope / step as f64, p: normal_two_sided(z) })
 }

@@ -141,8 +141,8 @@ impl StopRule {
             Self::Precision(precision) => return precision.look(looked),
         };
         let Some(reason) = reason else { return Ok(None) };
-        let achieved = Reached::of(&Sample::new(looked.values)?, looked.tick, DEFAULT_TARGET);
-        Ok(Some(Stopped { reason, achieved: achieved.map(|reached| reached.precision) }))
+        let achieved = achieved_precision(&Sample::new(looked.values)?, looked.tick);
+        Ok(Some(Stopped { reason, achieved }))
     }
 
     /// How many runs this makes at most, where that is known beforehand.
@@ -159,7 +159,8 @@ impl StopRule {
 impl Precision {
     fn look(&self, looked: Looked<'_>) -> Result<Option<Stopped>> {
         let Looked { values, runs, elapsed, tick } = looked;
-        let limit = if runs >= FIRST_LOOK && ((runs - values.len()) as f64) > MAX_INVALID_SHARE * runs as f64
+        let limit = if runs >= FIRST_LOOK
+            && (runs.saturating_sub(values.len()) as f64) > MAX_INVALID_SHARE * runs as f64
         {
             Some(StopReason::TooManyInvalid)
         } else if runs >= self.max_runs {
@@ -201,6 +202,14 @@ impl Precision {
 
 fn is_look(n: usize) -> bool {
     n >= FIRST_LOOK && n.is_multiple_of(FIRST_LOOK) && (n / FIRST_LOOK).is_power_of_two()
+}
+
+/// How precisely the centre of values is known: half the width of its 95 % interval over the centre. None where there
+/// is no interval, as for fewer than six values. For values with a resolution `tick` (0 for none), never less than half
+/// of it where nearly all values are the same.
+#[must_use]
+pub fn achieved_precision(sample: &Sample, tick: f64) -> Option<f64> {
+    Reached::of(sample, tick, DEFAULT_TARGET).map(|reached| reached.precision)
 }
 
 /// How precisely the centre is known.

@@ -184,8 +184,9 @@ impl Word for &'static str {}
 /// different addresses share an entry, because pandas refuses a dictionary with duplicates.
 pub(super) struct Words<W> {
     keys: Vec<u32>,
-    /// The last address of each slot and its key: nearly every row ends here.
-    recent: [(Address, u32); RECENT],
+    /// The last address of each slot and its key: nearly every row ends here. On the heap, since a dataset's writer, which
+    /// has one for each of these columns, is passed by value.
+    recent: Box<[(Address, u32); RECENT]>,
     by_address: FxHashMap<Address, u32>,
     by_text: FxHashMap<W, u32>,
     /// Keeps every text that `by_address` knows, so that no address is reused.
@@ -206,7 +207,7 @@ impl<W> Default for Words<W> {
     fn default() -> Self {
         Self {
             keys: Vec::new(),
-            recent: [NOWHERE; RECENT],
+            recent: Box::new([NOWHERE; RECENT]),
             by_address: FxHashMap::default(),
             by_text: FxHashMap::default(),
             held: Vec::new(),
@@ -260,7 +261,7 @@ impl<W: Word + 'static> Column for Words<W> {
         chunk.put_keys(rows);
         let texts = || words.iter().map(|(word, _)| &**word);
         chunk.statistics = Some(text_statistics(texts().min(), texts().max(), chunk.nulls()));
-        self.recent = [NOWHERE; RECENT];
+        *self.recent = [NOWHERE; RECENT];
         self.by_address.clear();
         self.held.clear();
         self.text_bytes = 0;

@@ -10,6 +10,7 @@ mod device_tables;
 mod encode;
 mod files;
 mod host_tables;
+mod measured_tables;
 mod part;
 pub(crate) mod reader;
 pub(crate) mod recover;

@@ -263,6 +263,87 @@ pub(crate) struct MetricRow {
     pub device: u32,
 }
 
+/// `samples`: one measured value of one use of an annotation.
+#[derive(Clone, Debug)]
+pub(crate) struct SampleRow {
+    pub config: Arc<str>,
+    pub config_index: i64,
+    /// The parameters as a JSON object.
+    pub parameters: Arc<str>,
+    pub run: Option<i64>,
+    pub order: Option<i64>,
+    pub annotation: Arc<str>,
+    pub repeat: i64,
+    pub kernel: Option<Arc<str>>,
+    pub metric: Arc<str>,
+    pub unit: Arc<str>,
+    pub value: Option<f64>,
+    pub invalid_reason: Option<Arc<str>>,
+    pub n_launches: i64,
+    pub wall_ns: Option<i64>,
+    pub cache_state: &'static str,
+    pub clock_mode: Arc<str>,
+    pub sm_clock_mhz: Option<u32>,
+    pub memory_clock_mhz: Option<u32>,
+    pub temperature_c: Option<i64>,
+    pub power_mw: Option<u32>,
+    pub throttle: Option<Arc<str>>,
+    pub power_throttled_ns: Option<i64>,
+    pub thermal_throttled_ns: Option<i64>,
+}
+
+/// `aggregates`: what the samples of one metric in one configuration are like.
+#[derive(Clone, Debug)]
+pub(crate) struct AggregateRow {
+    pub config: Arc<str>,
+    pub config_index: i64,
+    pub parameters: Arc<str>,
+    pub annotation: Arc<str>,
+    pub kernel: Option<Arc<str>>,
+    pub metric: Arc<str>,
+    pub unit: Arc<str>,
+    /// Those that are not valid included.
+    pub n: i64,
+    pub told: AggregateValues,
+    pub stop_reason: Option<&'static str>,
+    pub normalized_against: Option<Arc<str>>,
+}
+
+/// The numbers of an aggregate; what is not known is none.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct AggregateValues {
+    pub n_valid: i64,
+    pub n_eff: Option<f64>,
+    pub tick: Option<f64>,
+    pub ties_ratio: Option<f64>,
+    pub mean: Option<f64>,
+    pub mean_interval: [Option<f64>; 2],
+    pub std_dev: Option<f64>,
+    pub cv: Option<f64>,
+    pub min: Option<f64>,
+    pub max: Option<f64>,
+    /// P1, P5, P25, P50, P75, P95, P99.
+    pub quantiles: [Option<f64>; 7],
+    pub median_interval: [Option<f64>; 2],
+    pub harrell_davis_p50: Option<f64>,
+    pub harrell_davis_p99: Option<f64>,
+    pub mad: Option<f64>,
+    pub robust_cv: Option<f64>,
+    pub is_resolution_limited: bool,
+    pub fenced_mean: Option<f64>,
+    pub fenced_mean_interval: [Option<f64>; 2],
+    pub n_fenced_out: i64,
+    /// Low severe, low mild, high mild, high severe.
+    pub outliers: [i64; 4],
+    pub lag1_autocorrelation: Option<f64>,
+    pub drift_ratio: Option<f64>,
+    pub drift_p: Option<f64>,
+    pub modes: [Option<f64>; 3],
+    pub achieved_precision: Option<f64>,
+    pub ratio: Option<f64>,
+    pub ratio_interval: [Option<f64>; 2],
+}
+
 /// `env`: one fact about the run.
 #[derive(Clone, Debug)]
 pub(crate) struct EnvRow {

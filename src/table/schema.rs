@@ -8,7 +8,9 @@ use arrow_schema::{Field, Schema, SchemaRef};
 
 use super::batch::Batch;
 use super::column::Column;
-use super::{counted_tables as counted, device_tables as device, host_tables as host};
+use super::{
+    counted_tables as counted, device_tables as device, host_tables as host, measured_tables as measured,
+};
 
 /// The version of the tables' layout, stored in every file. A later version adds columns and changes none, so that a
 /// reader can read files of earlier ones; it refuses files of a later version.
@@ -46,6 +48,10 @@ pub enum Table {
     MemoryOperations,
     /// One metric of one counted range or kernel a row.
     Metrics,
+    /// One measured value of one run a row.
+    Samples,
+    /// One metric of one annotation or kernel in one configuration a row: what its samples are like.
+    Aggregates,
     /// One fact about the run a row.
     Env,
     /// One cause of lost or unusable records a row, with its count.
@@ -54,7 +60,7 @@ pub enum Table {
 
 impl Table {
     /// Every table.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::Launches,
         Self::Transfers,
         Self::Ranges,
@@ -65,6 +71,8 @@ impl Table {
         Self::Synchronizations,
         Self::MemoryOperations,
         Self::Metrics,
+        Self::Samples,
+        Self::Aggregates,
         Self::Env,
         Self::Losses,
     ];
@@ -83,6 +91,8 @@ impl Table {
             Self::Synchronizations => "synchronizations",
             Self::MemoryOperations => "memory_operations",
             Self::Metrics => "metrics",
+            Self::Samples => "samples",
+            Self::Aggregates => "aggregates",
             Self::Env => "env",
             Self::Losses => "losses",
         }
@@ -108,6 +118,8 @@ impl Table {
             Self::Synchronizations => host::Synchronizations::columns(),
             Self::MemoryOperations => device::MemoryOperations::columns(),
             Self::Metrics => counted::Metrics::columns(),
+            Self::Samples => measured::Samples::columns(),
+            Self::Aggregates => measured::Aggregates::columns(),
             Self::Env => host::Env::columns(),
             Self::Losses => host::Losses::columns(),
         };

@@ -9,9 +9,10 @@ use super::device_tables::{Launches, MemoryOperations, Transfers};
 use super::encode::chunk::Chunk;
 use super::files::{Disk, Entered, PartFiles, prepare_folder};
 use super::host_tables::{ApiCalls, Env, Losses, Marks, Overheads, RangeSets, Ranges, Synchronizations};
+use super::measured_tables::{Aggregates, Samples};
 use super::rows::{
-    ApiRow, EnvRow, LaunchRow, LossRow, MarkRow, MemoryRow, MetricRow, OverheadRow, RangeRow, RangeSetRow,
-    SynchronizationRow, TransferRow,
+    AggregateRow, ApiRow, EnvRow, LaunchRow, LossRow, MarkRow, MemoryRow, MetricRow, OverheadRow, RangeRow,
+    RangeSetRow, SampleRow, SynchronizationRow, TransferRow,
 };
 use super::schema::Table;
 use super::table_writer::{Shared, TableWriter};
@@ -132,6 +133,8 @@ pub(crate) struct DatasetWriter {
     synchronizations: TableWriter<Synchronizations>,
     memory_operations: TableWriter<MemoryOperations>,
     metrics: TableWriter<Metrics>,
+    samples: TableWriter<Samples>,
+    aggregates: TableWriter<Aggregates>,
     env: TableWriter<Env>,
     losses: TableWriter<Losses>,
 }
@@ -141,7 +144,7 @@ macro_rules! each_table {
     ($writer:ident, |$table:ident, $shared:ident| $body:expr) => {{
         let $shared = &mut $writer.shared;
         each_table!(@ $writer, $table, $body, launches, transfers, ranges, range_sets, marks, overheads,
-            api_calls, synchronizations, memory_operations, metrics, env, losses);
+            api_calls, synchronizations, memory_operations, metrics, samples, aggregates, env, losses);
     }};
     (@ $writer:ident, $table:ident, $body:expr, $($field:ident),*) => {
         $({ let $table = &mut $writer.$field; $body; })*
@@ -192,6 +195,8 @@ impl DatasetWriter {
             synchronizations: TableWriter::default(),
             memory_operations: TableWriter::default(),
             metrics: TableWriter::default(),
+            samples: TableWriter::default(),
+            aggregates: TableWriter::default(),
             env: TableWriter::default(),
             losses: TableWriter::default(),
         })
@@ -218,6 +223,16 @@ impl DatasetWriter {
     /// Adds a row of `metrics`.
     pub fn metric(&mut self, row: &MetricRow) {
         self.metrics.push(row, &mut self.shared);
+    }
+
+    /// Adds a row of `samples`.
+    pub fn sample(&mut self, row: &SampleRow) {
+        self.samples.push(row, &mut self.shared);
+    }
+
+    /// Adds a row of `aggregates`.
+    pub fn aggregate(&mut self, row: &AggregateRow) {
+        self.aggregates.push(row, &mut self.shared);
     }
 
     /// Writes what is left and finishes every part.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use cupti_sys::kind;
 
+use super::observer::Observer;
 use super::profiler::Profiler;
 use crate::error::{Error, ErrorKind, Result};
 use crate::table::schema::Table;
@@ -52,6 +53,7 @@ pub struct Builder {
     pub(super) nvtx_libraries: bool,
     pub(super) max_rows_per_part: u64,
     pub(super) max_part_age: Duration,
+    pub(super) observer: Option<Observer>,
 }
 
 impl Default for Builder {
@@ -70,6 +72,7 @@ impl Default for Builder {
             nvtx_libraries: false,
             max_rows_per_part: DEFAULT_MAX_ROWS_PER_PART,
             max_part_age: DEFAULT_MAX_PART_AGE,
+            observer: None,
         }
     }
 }
@@ -174,6 +177,12 @@ impl Builder {
     /// Default: [`DEFAULT_MAX_PART_AGE`].
     pub fn max_part_age(mut self, age: Duration) -> Self {
         self.max_part_age = age;
+        self
+    }
+
+    /// Also hands the rows of kernels and ranges to somebody who measures.
+    pub(crate) fn observer(mut self, observer: Observer) -> Self {
+        self.observer = Some(observer);
         self
     }
 

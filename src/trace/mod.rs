@@ -7,6 +7,7 @@ mod delivered;
 mod flusher;
 mod internal;
 mod kernels;
+mod observer;
 mod output;
 mod pipeline;
 mod probe;
@@ -28,6 +29,7 @@ pub use profiler::Profiler;
 pub use replay::Replay;
 
 pub(crate) use collector::{Collector, Run};
+pub(crate) use observer::Observer;
 pub(crate) use pipeline::{Pipeline, Start};
 pub(crate) use probe::subscribe;
 pub(crate) use replay::feed;

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use super::observer::Observer;
 use crate::error::Result;
 use crate::losses::{Cause, Loss, Losses};
 use crate::summary::{Summary, SummaryBuilder};
@@ -15,6 +16,7 @@ use crate::table::writer::{CloseReport, DatasetWriter, TableSink, WriterOptions}
 /// The sink of a session.
 pub(super) struct Output {
     summary: SummaryBuilder,
+    observer: Option<Observer>,
     writer: Option<(PathBuf, DatasetWriter)>,
 }
 
@@ -32,7 +34,13 @@ impl Output {
             Some(folder) => Some((folder.to_owned(), DatasetWriter::create(folder, options)?)),
             None => None,
         };
-        Ok(Self { summary: SummaryBuilder::default(), writer })
+        Ok(Self { summary: SummaryBuilder::default(), observer: None, writer })
+    }
+
+    /// Hands rows to this one as well.
+    pub fn observed_by(mut self, observer: Option<Observer>) -> Self {
+        self.observer = observer;
+        self
     }
 
     /// Finishes parts that are old enough.
@@ -91,6 +99,9 @@ macro_rules! written {
 impl TableSink for Output {
     fn launch(&mut self, row: &LaunchRow) {
         self.summary.launch(row);
+        if let Some(observer) = &self.observer {
+            observer.launch(row);
+        }
         written!(self.launch(row));
     }
 
@@ -101,6 +112,9 @@ impl TableSink for Output {
 
     fn range(&mut self, row: &RangeRow) {
         self.summary.range(row);
+        if let Some(observer) = &self.observer {
+            observer.range(row);
+        }
         written!(self.range(row));
     }
 

@@ -325,7 +325,7 @@ fn prepare(
     // Neither may be lost for the other's sake: the recording's old contents go when the output is there.
     let place = builder.recording.as_deref().map(|path| Place::find(path, builder.overwrite)).transpose()?;
     let output = match Output::new(builder.output.as_deref(), builder.writer_options(facts.clone())) {
-        Ok(output) => output,
+        Ok(output) => output.observed_by(builder.observer.clone()),
         Err(error) => {
             place.into_iter().for_each(Place::leave);
             return Err(error);

@@ -10,6 +10,7 @@
     reason = "helpers of tests, too, may fail a test and talk"
 )]
 
+mod bench;
 mod cache;
 mod checks;
 mod clocks;

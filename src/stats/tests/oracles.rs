@@ -205,6 +205,25 @@ fn a_description_says_where_the_clock_decides() -> Outcome {
 }
 
 #[test]
+fn a_large_sample_is_described_like_a_small_one() -> Outcome {
+    // At both sides of the limit the ranks are the same but for one.
+    let exact = median_ranks(10_000).ok_or("none")?;
+    let limit = median_ranks(10_001).ok_or("none")?;
+    assert!(exact.0.abs_diff(limit.0) <= 1 && exact == (4_902, 5_099), "{exact:?} {limit:?}");
+    let mut random = Random::new(6);
+    let values: Vec<f64> = (0..50_000).map(|_| 1_000.0 + 10.0 * normal(&mut random)).collect();
+    let told = describe(&sample(&values)?, 0.0);
+    let interval = told.median_interval.ok_or("none")?;
+    assert!(interval.contains(1_000.0) && interval.half_width() < 0.2, "{interval:?}");
+    assert!(told.n_eff > 40_000.0, "{}", told.n_eff);
+    assert!(told.drift.is_some_and(|drift| !drift.exceeds(0.001)), "{:?}", told.drift);
+    let risen: Vec<f64> = values.iter().enumerate().map(|(i, value)| value + 0.002 * i as f64).collect();
+    let drift = drift(&sample(&risen)?).ok_or("none")?;
+    assert!((drift.slope_per_value - 0.002).abs() < 0.000_2 && drift.exceeds(0.01), "{drift:?}");
+    Ok(())
+}
+
+#[test]
 fn random_numbers_are_those_of_the_published_generator() {
     // The reference implementation's first numbers for the seed 1234567.
     let mut random = Random::new(1_234_567);

@@ -346,7 +346,7 @@ fn a_file_of_a_later_version_is_refused_and_says_what_to_do() -> TestResult {
 #[test]
 fn a_closed_run_is_complete_only_with_each_of_its_parts() -> TestResult {
     let folder = tempfile::tempdir()?;
-    let options = || WriterOptions { max_rows_per_part: 10, overwrite: true, ..WriterOptions::default() };
+    let options = || WriterOptions { max_rows_per_part: 12, overwrite: true, ..WriterOptions::default() };
     for (missing, other) in [
         ("launches-00002.parquet", "launches"),
         ("launches-00000.parquet", "transfers"),

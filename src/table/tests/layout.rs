@@ -139,7 +139,10 @@ fn columns_keep_the_rules_of_their_names() {
             }
             let description = field.metadata().get("description").map_or("", String::as_str);
             assert!(description.ends_with('.') && !description.starts_with(' '), "{what}: {description:?}");
-            assert!(field.name().chars().all(|c| c.is_ascii_lowercase() || c == '_'), "{what}");
+            assert!(
+                field.name().chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_'),
+                "{what}"
+            );
         }
     }
 }

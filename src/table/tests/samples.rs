@@ -166,6 +166,44 @@ pub(super) fn fill(sink: &mut DatasetWriter, rows: i64) {
         correlation,
         asynchronous: false,
     });
+    sink.sample(&SampleRow {
+        config: "n=512".into(),
+        config_index: 0,
+        parameters: "{\"n\":512}".into(),
+        run: Some(3),
+        order: Some(7),
+        annotation: "gemm".into(),
+        repeat: 0,
+        kernel: None,
+        metric: "gpu__time_duration.sum".into(),
+        unit: "ns".into(),
+        value: Some(3_200.0),
+        invalid_reason: None,
+        n_launches: 1,
+        wall_ns: Some(50_000),
+        cache_state: "cold_clean",
+        clock_mode: "free".into(),
+        sm_clock_mhz: Some(1_980),
+        memory_clock_mhz: None,
+        temperature_c: Some(41),
+        power_mw: Some(120_000),
+        throttle: None,
+        power_throttled_ns: Some(0),
+        thermal_throttled_ns: None,
+    });
+    sink.aggregate(&AggregateRow {
+        config: "n=512".into(),
+        config_index: 0,
+        parameters: "{\"n\":512}".into(),
+        annotation: "gemm".into(),
+        kernel: None,
+        metric: "gpu__time_duration.sum".into(),
+        unit: "ns".into(),
+        n: 20,
+        told: AggregateValues { n_valid: 19, mean: Some(3_210.5), ..AggregateValues::default() },
+        stop_reason: Some("runs_made"),
+        normalized_against: None,
+    });
     sink.env(&EnvRow { key: "gpu.name".into(), value: "NVIDIA H200".into() });
     sink.env(&EnvRow { key: "command".into(), value: "./a \"b\" | c\nd – ü".into() });
     sink.loss(&LossRow { cause: "ring_full", count: 3, meaning: "events were lost" });

@@ -1,0 +1,442 @@
+//! What is measured, and how.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::collectors::{Collected, Collector, Occasion, Scope};
+use super::kernels::{KernelFilter, KernelPattern};
+use super::live::Live;
+use super::measured::Measured;
+use super::order::Order;
+use super::report::{BenchError, Report};
+use super::run::Run;
+use super::value::{Config, Outcome};
+use crate::control::{Cache, Clocks, Thermal};
+use crate::driver::Stream;
+use crate::error::{Error, ErrorKind, Result};
+use crate::stats::{Precision, StopRule};
+
+/// Runs of a configuration that are measured, by default.
+pub const DEFAULT_RUNS: usize = 20;
+
+/// Runs of each configuration before those that are measured, by default.
+pub const DEFAULT_WARM_UP_RUNS: usize = 2;
+
+/// The metric that every annotation has: the sum of its kernels' durations, from their traced records.
+pub const DURATION: &str = "gpu__time_duration.sum";
+
+/// Names of columns, which no parameter and no collector can have.
+pub(super) const RESERVED: [&str; 21] = [
+    "Annotation",
+    "Value",
+    "Metric",
+    "Kernel",
+    "GPU",
+    "Host",
+    "ComputeClock",
+    "MemoryClock",
+    "Unit",
+    "AvgValue",
+    "StdDev",
+    "MinValue",
+    "MaxValue",
+    "NumRuns",
+    "CI95_Lower",
+    "CI95_Upper",
+    "RelativeStdDevPct",
+    "StableMeasurement",
+    "Normalized",
+    "NormalizationValue",
+    "Geomean",
+];
+
+/// What happens after a run that failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnFailure {
+    /// Its samples are flagged, and the next run is made.
+    #[default]
+    Flag,
+    /// Its samples are flagged, and measuring ends with an error that has all results so far.
+    Stop,
+}
+
+/// Measures kernels over configurations and runs.
+///
+/// ```no_run
+/// # fn launch(n: usize) -> cuprof::Result<()> { Ok(()) }
+/// # fn main() -> cuprof::Result<()> {
+/// use cuprof::{Bench, Cache};
+///
+/// let report = Bench::new("precision")
+///     .configs([512_usize, 1024, 2048])
+///     .parameters(["n"])
+///     .runs(20)
+///     .cache(Cache::Flush)
+///     .derive("tflops", "TFLOP/s", |m, n: &usize| 2.0 * (*n as f64).powi(3) / m.duration_ns() / 1e3)
+///     .normalize_against("fp32")
+///     .run(|run, n| {
+///         // … set-up, which is not measured …
+///         run.measure("fp32", || launch(*n))?;
+///         run.measure("fp16", || launch(*n))
+///     })?;
+/// print!("{report}");
+/// report.write("precision.cuprof")?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// The program's context is current to the thread before [`run`](Self::run). For each configuration there are runs that
+/// warm up, and runs that are measured. Each of these waits while the GPU is too hot, calls the collectors, and runs the
+/// closure; what it [measures](Run::measure) finds the L2 cache in its state. Durations are those of the kernels' records
+/// of a traced session, without any replay: nothing of the flush or of the launching is in them. Counters, where
+/// asked for, are counted afterwards, when nothing is traced: the closure then runs once for each pass.
+///
+/// Where there is no GPU, no CUPTI, or another session runs, that is the error:
+///
+/// ```
+/// let failed = cuprof::Bench::new("nothing").run(|run, ()| run.measure("work", || ())).err();
+/// println!("not measured: {}", failed.expect("no context is current to this thread"));
+/// ```
+///
+/// # What it costs
+/// Beside the flush (30 µs on an H200) a run costs some microseconds: two clock readings, a range, and a wait for what it
+/// launched. NVML is asked between runs, at most every 50 ms.
+#[must_use = "nothing is measured before `run`"]
+pub struct Bench<C = ()> {
+    pub(super) name: String,
+    pub(super) configs: Vec<C>,
+    pub(super) parameters: Option<Vec<String>>,
+    pub(super) rule: StopRule,
+    pub(super) warm_up: usize,
+    pub(super) order: Order,
+    pub(super) cache: Cache,
+    pub(super) clocks: Clocks,
+    pub(super) thermal: Thermal,
+    pub(super) stream: Option<Stream>,
+    pub(super) trace: Option<PathBuf>,
+    pub(super) metrics: Vec<String>,
+    pub(super) derived: Vec<Derived<C>>,
+    pub(super) baseline: Option<String>,
+    pub(super) kernels: KernelFilter,
+    pub(super) collectors: Vec<Collector<C>>,
+    pub(super) on_failure: OnFailure,
+    pub(super) catch_panics: bool,
+    pub(super) progress: bool,
+}
+
+type DerivedFunction<C> = dyn Fn(&Measured<'_>, &C) -> Option<f64>;
+
+/// A metric that is computed from others.
+pub(super) struct Derived<C> {
+    pub name: String,
+    pub unit: String,
+    pub function: Box<DerivedFunction<C>>,
+}
+
+impl<C> fmt::Debug for Bench<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bench")
+            .field("name", &self.name)
+            .field("configs", &self.configs.len())
+            .field("rule", &self.rule)
+            .field("order", &self.order)
+            .field("cache", &self.cache)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Bench {
+    /// A measurement with this name and a single configuration without parameters.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            configs: vec![()],
+            parameters: None,
+            rule: StopRule::Fixed(DEFAULT_RUNS),
+            warm_up: DEFAULT_WARM_UP_RUNS,
+            order: Order::default(),
+            cache: Cache::default(),
+            clocks: Clocks::default(),
+            thermal: Thermal::default(),
+            stream: None,
+            trace: None,
+            metrics: Vec::new(),
+            derived: Vec::new(),
+            baseline: None,
+            kernels: KernelFilter::default(),
+            collectors: Vec::new(),
+            on_failure: OnFailure::default(),
+            catch_panics: false,
+            progress: true,
+        }
+    }
+
+    /// Measures for each of these. What is derived and collected is to be named afterwards, since it may look at them.
+    pub fn configs<C: Config>(self, configs: impl IntoIterator<Item = C>) -> Bench<C> {
+        let derived = self.derived.into_iter().map(|Derived { name, unit, function }| Derived {
+            name,
+            unit,
+            function: Box::new(move |measured: &Measured<'_>, _: &C| function(measured, &()))
+                as Box<DerivedFunction<C>>,
+        });
+        let collectors =
+            self.collectors.into_iter().map(|Collector { name, scope, mut function, failure }| Collector {
+                name,
+                scope,
+                function: Box::new(move |at: &Occasion<'_, C>| {
+                    function(&Occasion {
+                        config: at.config.map(|_| &()),
+                        run: at.run,
+                        annotation: at.annotation,
+                    })
+                }) as Box<dyn FnMut(&Occasion<'_, C>) -> Collected>,
+                failure,
+            });
+        Bench {
+            name: self.name,
+            configs: configs.into_iter().collect(),
+            parameters: self.parameters,
+            rule: self.rule,
+            warm_up: self.warm_up,
+            order: self.order,
+            cache: self.cache,
+            clocks: self.clocks,
+            thermal: self.thermal,
+            stream: self.stream,
+            trace: self.trace,
+            metrics: self.metrics,
+            derived: derived.collect(),
+            baseline: self.baseline,
+            kernels: self.kernels,
+            collectors: collectors.collect(),
+            on_failure: self.on_failure,
+            catch_panics: self.catch_panics,
+            progress: self.progress,
+        }
+    }
+}
+
+impl<C: Config> Bench<C> {
+    /// Names for the parameters, in place of `config`, `config_0`, … or a struct's fields.
+    pub fn parameters<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
+        self.parameters = Some(names.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Measures so many runs of each configuration. Default: [`DEFAULT_RUNS`].
+    pub fn runs(self, runs: usize) -> Self {
+        self.stop_rule(StopRule::Fixed(runs))
+    }
+
+    /// Measures each configuration until its time is known to this precision: half the width of the 95 % interval over
+    /// its centre, 0.0025 being 0.25 %. Says so where that cannot be reached in [`Precision`]'s limits.
+    pub fn precision(self, target: f64) -> Self {
+        self.stop_rule(StopRule::Precision(Precision { target, ..Precision::default() }))
+    }
+
+    /// Measures each configuration for this long, with one run at least.
+    pub fn time_budget(self, time: Duration) -> Self {
+        self.stop_rule(StopRule::TimeBudget(time))
+    }
+
+    /// When to stop measuring a configuration. With several annotations, when all of them are measured well enough.
+    pub fn stop_rule(mut self, rule: StopRule) -> Self {
+        self.rule = rule;
+        self
+    }
+
+    /// Runs of each configuration before those that are measured. Default: [`DEFAULT_WARM_UP_RUNS`].
+    pub fn warm_up(mut self, runs: usize) -> Self {
+        self.warm_up = runs;
+        self
+    }
+
+    /// The order of the runs. Default: [`Order::Sequential`].
+    pub fn order(mut self, order: Order) -> Self {
+        self.order = order;
+        self
+    }
+
+    /// What the L2 cache holds when an annotation begins. Default: [`Cache::Flush`].
+    pub fn cache(mut self, cache: Cache) -> Self {
+        self.cache = cache;
+        self
+    }
+
+    /// Has the cache flushed in this stream, right before what the annotations launch there: the GPU then is not idle
+    /// between, which lets clocks fall. Default: in a stream of its own, and waited for, which is right for any stream.
+    pub fn stream(mut self, stream: Stream) -> Self {
+        self.stream = Some(stream);
+        self
+    }
+
+    /// Also writes what was traced as a dataset: a row of `launches` for each kernel, with its grid, registers and stream.
+    /// Each use of an annotation is a row of `ranges`, whose `args` have the configuration and the run:
+    /// `{"config":0,"run":3}`. Warm-up runs are outside of them.
+    pub fn trace(mut self, folder: impl AsRef<Path>) -> Self {
+        self.trace = Some(folder.as_ref().to_owned());
+        self
+    }
+
+    /// The clocks to measure at. Default: [`Clocks::Measure`].
+    pub fn clocks(mut self, clocks: Clocks) -> Self {
+        self.clocks = clocks;
+        self
+    }
+
+    /// When runs wait for the GPU to cool down. Default: [`Thermal::default`].
+    pub fn thermal(mut self, thermal: Thermal) -> Self {
+        self.thermal = thermal;
+        self
+    }
+
+    /// Metrics to measure, beside the durations ([`DURATION`], which may be named here and is measured in any case): all
+    /// others are hardware counters, counted in passes of their own.
+    pub fn metrics<S: Into<String>>(mut self, metrics: impl IntoIterator<Item = S>) -> Self {
+        self.metrics.extend(metrics.into_iter().map(|metric| metric.into().trim().to_owned()));
+        self
+    }
+
+    /// Computes another metric for each valid sample. None, or what is not a number, is null.
+    pub fn derive<V: Into<Option<f64>>>(
+        mut self,
+        name: impl Into<String>,
+        unit: impl Into<String>,
+        function: impl Fn(&Measured<'_>, &C) -> V + 'static,
+    ) -> Self {
+        let function = Box::new(move |measured: &Measured<'_>, config: &C| function(measured, config).into());
+        self.derived.push(Derived { name: name.into(), unit: unit.into(), function });
+        self
+    }
+
+    /// Compares every other annotation with this one: the ratio to it, with its interval, from pairs of the same run.
+    pub fn normalize_against(mut self, annotation: impl Into<String>) -> Self {
+        self.baseline = Some(annotation.into());
+        self
+    }
+
+    /// Leaves kernels out of the annotations' times.
+    pub fn ignore_kernels(mut self, pattern: KernelPattern) -> Self {
+        self.kernels.ignored.push(pattern);
+        self
+    }
+
+    /// Has only these kernels in the annotations' times; may be called several times.
+    pub fn only_kernels(mut self, pattern: KernelPattern) -> Self {
+        self.kernels.only.push(pattern);
+        self
+    }
+
+    /// Notes a value beside the measurements. A failure becomes null, and is told once.
+    ///
+    /// ```
+    /// use cuprof::Bench;
+    /// use cuprof::bench::Scope;
+    ///
+    /// let bench = Bench::new("sum").collect("compiler", Scope::Once, |_| Ok("13.0".into()));
+    /// # drop(bench);
+    /// ```
+    pub fn collect(
+        mut self,
+        name: impl Into<String>,
+        scope: Scope,
+        function: impl FnMut(&Occasion<'_, C>) -> Collected + 'static,
+    ) -> Self {
+        let function = Box::new(function);
+        self.collectors.push(Collector { name: name.into(), scope, function, failure: None });
+        self
+    }
+
+    /// What happens after a run that failed. Default: [`OnFailure::Flag`].
+    pub fn on_failure(mut self, on_failure: OnFailure) -> Self {
+        self.on_failure = on_failure;
+        self
+    }
+
+    /// Whether a panic of the measured code is a failed run. Default: no, it goes on up.
+    pub fn catch_panics(mut self, catch: bool) -> Self {
+        self.catch_panics = catch;
+        self
+    }
+
+    /// Whether a line on the terminal shows how far it is. Default: yes; never where stderr is no terminal.
+    pub fn progress(mut self, progress: bool) -> Self {
+        self.progress = progress;
+        self
+    }
+
+    /// Measures.
+    ///
+    /// # Errors
+    /// [`BenchError`], which has the report of what was measured so far. Before anything runs:
+    /// [`Config`](ErrorKind::Config) where a setting is out of range, a metric does not exist on this GPU, or no
+    /// context is current; as [`Builder::start`](crate::Builder::start). Later: [`Timeout`](ErrorKind::Timeout) where
+    /// the GPU does not cool down; [`Call`](ErrorKind::Call) where the GPU failed; [`Program`](ErrorKind::Program) where
+    /// a run failed and [`OnFailure::Stop`] was asked for, or where no annotation launched any kernel.
+    pub fn run<R: Outcome>(self, work: impl FnMut(&Run<'_>, &C) -> R) -> Result<Report, BenchError> {
+        let mut rig = Live::new(&self);
+        super::engine::run(self, &mut rig, work)
+    }
+
+    /// What is wrong with the settings.
+    pub(super) fn validate(&self) -> Result<Vec<String>> {
+        let wrong = |what: String, hint: &str| Err(Error::new(ErrorKind::Config, what).with_hint(hint));
+        let Some(first) = self.configs.first() else {
+            return wrong("there are no configurations".to_owned(), "give `configs` at least one");
+        };
+        match self.rule {
+            StopRule::Fixed(0) => return wrong("runs is 0".to_owned(), "it must be at least 1"),
+            StopRule::Precision(Precision { target, max_runs, .. }) => {
+                if !(target > 0.0 && target < 1.0) {
+                    return wrong(
+                        format!("precision is {target}"),
+                        "it must be above 0 and below 1: 0.01 is 1 %",
+                    );
+                }
+                if max_runs == 0 {
+                    return wrong("max_runs is 0".to_owned(), "it must be at least 1");
+                }
+            }
+            _ => {}
+        }
+        if matches!(self.order, Order::Interleaved { block: 0, .. }) {
+            return wrong("the block of interleaved runs is 0".to_owned(), "it must be at least 1");
+        }
+        let own: Vec<String> = first.parameters().into_iter().map(|(name, _)| name).collect();
+        if let Some(names) = self.parameters.as_ref().filter(|names| names.len() != own.len()) {
+            let what = format!("there are {} names for {} parameters", names.len(), own.len());
+            return wrong(what, "name each parameter of a configuration");
+        }
+        let parameters = self.parameters.clone().unwrap_or(own);
+        let collectors = self.collectors.iter().map(|collector| collector.name.as_str());
+        let mut seen: Vec<&str> = Vec::new();
+        for name in parameters.iter().map(String::as_str).chain(collectors) {
+            if name.is_empty() || RESERVED.contains(&name) || seen.contains(&name) {
+                let what =
+                    format!("the name {name:?} of a parameter or a collector is empty, taken, or a column's");
+                return wrong(what, "use each name once, and no name of the report's own columns");
+            }
+            seen.push(name);
+        }
+        let mut metrics: Vec<&str> = vec![DURATION, SPAN, BUSY];
+        for name in
+            self.metrics.iter().filter(|name| *name != DURATION).chain(self.derived.iter().map(|d| &d.name))
+        {
+            if name.is_empty() || metrics.contains(&name.as_str()) {
+                return wrong(
+                    format!("the metric {name:?} is empty or there already"),
+                    "name each metric once",
+                );
+            }
+            metrics.push(name);
+        }
+        Ok(parameters)
+    }
+}
+
+/// The metric of first start to last end.
+pub(super) const SPAN: &str = "gpu_span";
+/// The metric of the time in which at least one kernel ran.
+pub(super) const BUSY: &str = "gpu_busy";

@@ -1,0 +1,337 @@
+//! The GPU of the current context, traced for times and counted in passes.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::builder::Bench;
+use super::rig::{Count, Kernel, Opened, Region, Regions, Rig, Work};
+use crate::channel::Arg;
+use crate::control::{
+    Cache, ClockGuard, ClockRequest, Clocks, L2Control, RunConditions, Thermal, ThermalGuard,
+};
+use crate::counters::{Pass, Plan, Session};
+use crate::driver::nvml::GpuReading;
+use crate::driver::{Context, Device, Driver, Stream};
+use crate::error::{Error, ErrorKind, Result};
+use crate::losses::Loss;
+use crate::range::Range;
+use crate::table::rows::{InvalidReason, LaunchRow};
+use crate::trace::{Observer, Profiler};
+use crate::units::RangeId;
+
+/// How often NVML is asked: it answers in the time of many short runs.
+const ASK_EVERY: Duration = Duration::from_millis(50);
+
+#[derive(Debug)]
+pub(super) struct Live {
+    cache: Cache,
+    clocks: Clocks,
+    thermal: Thermal,
+    stream: Option<Stream>,
+    trace: Option<PathBuf>,
+    began: Instant,
+    plan: Option<Plan>,
+    tracing: Option<Tracing>,
+    /// Number of the configuration, and of its run.
+    run: (usize, usize),
+    facts: Vec<(String, String)>,
+    clock_mode: String,
+}
+
+/// What there is while times are taken.
+struct Tracing {
+    profiler: Profiler,
+    observer: Observer,
+    driver: &'static Driver,
+    context: Context,
+    device: Device,
+    l2: L2Control,
+    heat: ThermalGuard,
+    clocks: ClockGuard,
+    /// When the temperature was asked for, and when the clocks were read.
+    heat_asked: Option<Instant>,
+    read: (Instant, GpuReading),
+    /// The annotations that are open, and those that ever were.
+    open: Vec<(Region, Range)>,
+    regions: FxHashSet<Region>,
+    /// The range around each range that has ended.
+    parents: FxHashMap<RangeId, Option<RangeId>>,
+    /// Kernels whose annotation is not known yet, since a range around them has not ended.
+    waiting: Vec<LaunchRow>,
+}
+
+impl std::fmt::Debug for Tracing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tracing").field("device", &self.device).finish_non_exhaustive()
+    }
+}
+
+impl Live {
+    pub fn new<C>(bench: &Bench<C>) -> Self {
+        Self {
+            cache: bench.cache,
+            clocks: bench.clocks,
+            thermal: bench.thermal,
+            stream: bench.stream,
+            trace: bench.trace.clone(),
+            began: Instant::now(),
+            plan: None,
+            tracing: None,
+            run: (0, 0),
+            facts: Vec::new(),
+            clock_mode: "free".to_owned(),
+        }
+    }
+
+    fn tracing(&mut self) -> Result<&mut Tracing> {
+        self.tracing.as_mut().ok_or_else(|| Error::new(ErrorKind::Config, "nothing is traced"))
+    }
+}
+
+impl Tracing {
+    fn take(&mut self) -> Vec<Kernel> {
+        let observed = self.observer.take();
+        self.parents.extend(observed.ranges);
+        self.waiting.extend(observed.launches);
+        let mut kernels = Vec::new();
+        let Self { waiting, parents, regions, .. } = self;
+        waiting.retain(|row| {
+            let region = row.work.range.map(|range| innermost(range, parents, regions));
+            match region {
+                Some(Found::In(region)) => kernels.push(Kernel {
+                    region,
+                    name: row.kernel.clone(),
+                    start_ns: row.work.start_ns,
+                    end_ns: row.work.end_ns,
+                    invalid: row.work.invalid.map(InvalidReason::as_str),
+                }),
+                Some(Found::Later) => return true,
+                Some(Found::Nowhere) | None => {}
+            }
+            false
+        });
+        kernels
+    }
+}
+
+enum Found {
+    In(Region),
+    /// It is in no annotation.
+    Nowhere,
+    /// A range around it has not ended yet, so that what is around that is not known.
+    Later,
+}
+
+/// The innermost annotation around a range, itself included.
+fn innermost(
+    range: RangeId,
+    parents: &FxHashMap<RangeId, Option<RangeId>>,
+    regions: &FxHashSet<Region>,
+) -> Found {
+    let mut at = range;
+    // A range is younger than the one around it, so that this ends.
+    loop {
+        let region = Region(at.0.get());
+        if regions.contains(&region) {
+            return Found::In(region);
+        }
+        match parents.get(&at) {
+            Some(Some(parent)) => at = *parent,
+            Some(None) => return Found::Nowhere,
+            None => return Found::Later,
+        }
+    }
+}
+
+impl Rig for Live {
+    fn check_metrics(&mut self, metrics: &[String]) -> Result<()> {
+        let (_, device) = Driver::get()?.current()?;
+        self.plan = Some(Plan::for_device(device.ordinal, metrics)?.complete()?);
+        Ok(())
+    }
+
+    fn start(&mut self) -> Result<()> {
+        let driver = Driver::get()?;
+        let (context, device) = driver.current()?;
+        let observer = Observer::default();
+        let profiler = Profiler::builder().observer(observer.clone());
+        let profiler = match &self.trace {
+            Some(folder) => profiler.output(folder),
+            None => profiler,
+        };
+        let profiler = profiler.start()?;
+        let l2 = L2Control::new(self.cache)?;
+        let heat = ThermalGuard::of_current_context(self.thermal, None)?;
+        let clocks = ClockRequest::new(self.clocks).start()?;
+        self.clock_mode = clocks.report().status.as_str().to_owned();
+        let uname = rustix::system::uname();
+        self.facts = vec![
+            ("gpu.name".to_owned(), device.name.clone()),
+            ("gpu.uuid".to_owned(), device.uuid.clone()),
+            ("gpu.l2_bytes".to_owned(), device.l2_bytes.to_string()),
+            ("driver.cuda_version".to_owned(), driver.version.to_string()),
+            ("host.name".to_owned(), uname.nodename().to_string_lossy().into_owned()),
+            ("bench.clocks".to_owned(), clocks.report().to_string()),
+        ];
+        let version = std::fs::read_to_string("/sys/module/nvidia/version");
+        self.facts
+            .extend(version.ok().map(|version| ("driver.version".to_owned(), version.trim().to_owned())));
+        let read = (Instant::now(), clocks.read());
+        self.tracing = Some(Tracing {
+            profiler,
+            observer,
+            driver,
+            context,
+            device,
+            l2,
+            heat,
+            clocks,
+            heat_asked: None,
+            read,
+            open: Vec::new(),
+            regions: FxHashSet::default(),
+            parents: FxHashMap::default(),
+            waiting: Vec::new(),
+        });
+        Ok(())
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    fn next_run(&mut self, config: usize, run: usize) {
+        self.run = (config, run);
+    }
+
+    fn before_run(&mut self) -> Result<()> {
+        let tracing = self.tracing()?;
+        let now = Instant::now();
+        if tracing.heat_asked.is_none_or(|asked| now - asked >= ASK_EVERY) {
+            tracing.heat.before_run()?;
+            tracing.heat_asked = Some(Instant::now());
+        }
+        Ok(())
+    }
+
+    fn before_region(&mut self) -> Result<()> {
+        let stream = self.stream;
+        let tracing = self.tracing()?;
+        match stream {
+            Some(stream) => tracing.l2.apply_on(stream),
+            None => tracing.l2.apply(),
+        }
+    }
+
+    fn open(&mut self, name: &str) -> Region {
+        let (config, run) = self.run;
+        // CAST: `usize` has 64 bits at most
+        let args = [Arg::new("config", config as u64), Arg::new("run", run as u64)];
+        let range = Range::with_args(name, &args);
+        let region = Region(range.id().map_or(0, |id| id.0.get()));
+        if let Some(tracing) = &mut self.tracing {
+            tracing.regions.insert(region);
+            tracing.open.push((region, range));
+        }
+        region
+    }
+
+    fn close(&mut self, region: Region) {
+        if let Some(tracing) = &mut self.tracing {
+            tracing.open.retain(|(open, _)| *open != region);
+        }
+    }
+
+    fn after_run(&mut self) -> Result<()> {
+        let tracing = self.tracing()?;
+        tracing.driver.synchronize(tracing.context)
+    }
+
+    fn conditions(&mut self, last: bool) -> Option<RunConditions> {
+        let tracing = self.tracing.as_mut()?;
+        let (asked, before) = tracing.read;
+        if !last && asked.elapsed() < ASK_EVERY {
+            return None;
+        }
+        let now = tracing.clocks.read();
+        tracing.read = (Instant::now(), now);
+        Some(RunConditions::between(&before, &now))
+    }
+
+    fn collect(&mut self) -> Result<Vec<Kernel>> {
+        let tracing = self.tracing()?;
+        tracing.driver.synchronize(tracing.context)?;
+        tracing.profiler.flush()?;
+        Ok(tracing.take())
+    }
+
+    fn stop(&mut self) -> Result<(Vec<Kernel>, Vec<Loss>)> {
+        let Some(mut tracing) = self.tracing.take() else { return Ok((Vec::new(), Vec::new())) };
+        tracing.open.clear();
+        let profiler = std::mem::replace(&mut tracing.profiler, Profiler::disabled());
+        let ended = profiler.finish();
+        self.facts.push(("bench.cache".to_owned(), tracing.l2.report().to_string()));
+        self.facts.push(("bench.thermal".to_owned(), tracing.heat.report().to_string()));
+        let kernels = tracing.take();
+        let losses = match ended {
+            Ok(profile) => profile.losses().to_vec(),
+            // The times are there all the same, and what is missing of them or of the files is in the losses.
+            Err(failed) if !failed.profile.losses().is_empty() => failed.profile.losses().to_vec(),
+            Err(failed) => return Err(failed.error),
+        };
+        Ok((kernels, losses))
+    }
+
+    fn count(&mut self, metrics: &[String], levels: u16, work: &mut Work<'_>) -> Result<Vec<Count>> {
+        let plan = match &self.plan {
+            Some(plan) => plan.clone(),
+            None => {
+                self.check_metrics(metrics)?;
+                return self.count(metrics, levels, work);
+            }
+        };
+        let asked: Vec<String> = plan.metrics().iter().map(|planned| planned.asked.clone()).collect();
+        let session = Session::new(plan).nesting_levels(levels).between_passes(L2Control::new(self.cache)?);
+        let counted = session.run(|pass| work(&Passed(pass)))?;
+        let per_range = asked.len() + counted.plan.missing().len();
+        let rows = counted.rows().enumerate().map(|(at, row)| Count {
+            range: row.range_index,
+            metric: asked.get(at % per_range.max(1)).map_or(row.metric, String::as_str).to_owned(),
+            unit: row.unit.to_owned(),
+            value: row.value,
+            null_reason: row.null_reason.map(crate::counters::NullReason::as_str),
+        });
+        Ok(rows.collect())
+    }
+
+    fn cache_state(&self) -> &'static str {
+        self.cache.state()
+    }
+
+    fn clock_mode(&self) -> String {
+        self.clock_mode.clone()
+    }
+
+    fn facts(&self) -> Vec<(String, String)> {
+        self.facts.clone()
+    }
+}
+
+/// A counted pass.
+struct Passed<'a, 'p>(&'a Pass<'p>);
+
+impl Regions for Passed<'_, '_> {
+    fn open<'a>(&'a self, name: &str) -> Box<dyn Opened + 'a> {
+        Box::new(PassedRange(self.0.open(name)))
+    }
+}
+
+/// A counted range; it ends when it is dropped.
+struct PassedRange<T>(T);
+
+impl<T> Opened for PassedRange<T> {
+    /// The work's own error ends the session, if it hands it on.
+    fn failed(&mut self, _what: String) {}
+}

@@ -1,0 +1,32 @@
+//! Measuring kernels over configurations and runs: what [`Bench`] takes and gives.
+//!
+//! A [`Bench`] makes the runs, a [`Run`] has annotations measured, and a [`Report`] has the samples, with the statistics
+//! of [`stats`](crate::stats). A [`Config`] is what is varied.
+
+mod builder;
+mod collectors;
+mod compat;
+mod engine;
+mod kernels;
+mod live;
+mod measured;
+mod order;
+mod progress;
+mod report;
+mod results;
+mod rig;
+mod run;
+mod text;
+mod value;
+
+#[cfg(test)]
+mod tests;
+
+pub use builder::{Bench, DEFAULT_RUNS, DEFAULT_WARM_UP_RUNS, DURATION, OnFailure};
+pub use collectors::{Occasion, Scope};
+pub use kernels::KernelPattern;
+pub use measured::Measured;
+pub use order::Order;
+pub use report::{Aggregate, BenchError, Normalised, Report, RunSample};
+pub use run::{Purpose, Run};
+pub use value::{Config, Outcome, Parameter, Value};

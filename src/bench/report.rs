@@ -1,0 +1,402 @@
+//! What was measured.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::collectors::Scope;
+use super::value::{Value, json_text};
+use super::{compat, text};
+use crate::control::RunConditions;
+use crate::error::Error;
+use crate::losses::Loss;
+use crate::names::StringPool;
+use crate::stats::{Description, Interval, Outliers, StopReason};
+use crate::table::rows::{AggregateRow, AggregateValues, EnvRow, LossRow, SampleRow};
+use crate::table::schema::Table;
+use crate::table::writer::{CloseReport, DatasetWriter, TableSink, WriterOptions};
+
+/// One measured value of one use of an annotation.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct RunSample {
+    /// Which configuration, from 0.
+    pub config_index: usize,
+    /// Which run of it, from 0; none for counters, which are not counted in the timed runs.
+    pub run: Option<usize>,
+    /// Which run of all, in the order in which they were made; none for counters.
+    pub order: Option<usize>,
+    /// The annotation.
+    pub annotation: Arc<str>,
+    /// How often the annotation was used before in the same run.
+    pub repeat: usize,
+    /// The kernel, where this is the time of one of them; none for the whole annotation.
+    pub kernel: Option<Arc<str>>,
+    /// The metric.
+    pub metric: Arc<str>,
+    /// Its unit.
+    pub unit: Arc<str>,
+    /// The value; none where it is not valid.
+    pub value: Option<f64>,
+    /// Whether there is a value.
+    pub valid: bool,
+    /// Why not: `no_kernel`, `no_selected_kernel`, `zero_timestamp`, `end_before_start`, `out_of_range`,
+    /// `not_a_number`, `not_counted`, `failed: …`.
+    pub invalid_reason: Option<Arc<str>>,
+    /// Kernels in it.
+    pub launches: usize,
+    /// How long the closure of the run took on the host, in nanoseconds.
+    pub wall_ns: Option<i64>,
+    /// Clocks, temperature and throttling in some 50 ms around the run, or in the run if it took longer; none without
+    /// NVML.
+    pub conditions: Option<RunConditions>,
+}
+
+/// The ratio to another annotation.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Normalised {
+    /// The annotation that it is compared with.
+    pub baseline: String,
+    /// The value over that of the baseline: the geometric mean over pairs of the same run.
+    pub ratio: f64,
+    /// Its 95 % interval ([`stats::paired`](crate::stats::paired)); none for a single pair.
+    pub interval: Option<Interval>,
+    /// How many pairs.
+    pub pairs: usize,
+    /// The mean of the baseline's values.
+    pub baseline_mean: f64,
+}
+
+/// All values of one metric, of an annotation or of one kernel in it, in one configuration.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Aggregate {
+    /// Which configuration, from 0.
+    pub config_index: usize,
+    /// The annotation.
+    pub annotation: Arc<str>,
+    /// The kernel; none for the whole annotation.
+    pub kernel: Option<Arc<str>>,
+    /// The metric.
+    pub metric: Arc<str>,
+    /// Its unit.
+    pub unit: Arc<str>,
+    /// Samples, those that are not valid included.
+    pub runs: usize,
+    /// What the valid ones are like.
+    pub told: Description,
+    /// Half the width of the interval of the centre over the centre.
+    pub achieved: Option<f64>,
+    /// Why no more runs of the configuration were made.
+    pub stop_reason: Option<StopReason>,
+    /// Compared with the annotation that was asked for.
+    pub normalised: Option<Normalised>,
+}
+
+/// Values of one collector.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Collected {
+    pub name: String,
+    pub scope: Scope,
+    pub notes: Vec<Note>,
+}
+
+/// One value of a collector, with what it belongs to.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Note {
+    pub config: Option<usize>,
+    pub run: Option<usize>,
+    pub annotation: Option<String>,
+    pub value: Option<Value>,
+}
+
+/// The result of a [`Bench`](super::Bench): samples, and what they tell.
+///
+/// Prints as a table: one line for each configuration, annotation and metric, with the median and its interval, the
+/// spread, and the ratio to the baseline if there is one. Warnings come first.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Report {
+    pub(super) name: String,
+    pub(super) parameters: Vec<String>,
+    pub(super) configs: Vec<Vec<Value>>,
+    pub(super) samples: Vec<RunSample>,
+    pub(super) aggregates: Vec<Aggregate>,
+    pub(super) collected: Vec<Collected>,
+    pub(super) losses: Vec<Loss>,
+    pub(super) warnings: Vec<String>,
+    pub(super) facts: Vec<(String, String)>,
+    pub(super) baseline: Option<String>,
+    pub(super) cache_state: &'static str,
+    pub(super) clock_mode: String,
+}
+
+/// A measurement that ended early, or had no result: why, and the report of what was measured all the same.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct BenchError {
+    /// What went wrong.
+    pub error: Error,
+    /// What was measured.
+    pub report: Box<Report>,
+}
+
+impl fmt::Display for BenchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for BenchError {}
+
+impl From<BenchError> for Error {
+    fn from(failed: BenchError) -> Self {
+        failed.error
+    }
+}
+
+impl Report {
+    /// The samples: of each run in the order in which they were made, then counters, then what is derived.
+    #[must_use]
+    pub fn samples(&self) -> &[RunSample] {
+        &self.samples
+    }
+
+    /// What the samples tell, by configuration, annotation, and metric; kernels come after their annotation.
+    #[must_use]
+    pub fn aggregates(&self) -> &[Aggregate] {
+        &self.aggregates
+    }
+
+    /// The metric of a whole annotation in a configuration.
+    #[must_use]
+    pub fn aggregate(&self, config_index: usize, annotation: &str, metric: &str) -> Option<&Aggregate> {
+        self.aggregates.iter().find(|aggregate| {
+            aggregate.config_index == config_index
+                && &*aggregate.annotation == annotation
+                && &*aggregate.metric == metric
+                && aggregate.kernel.is_none()
+        })
+    }
+
+    /// What everybody should know of the measurement, a sentence each.
+    #[must_use]
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// Records that were lost, by cause; empty if none were.
+    #[must_use]
+    pub fn losses(&self) -> &[Loss] {
+        &self.losses
+    }
+
+    /// What was in force: settings, cache, clocks, GPU.
+    #[must_use]
+    pub fn facts(&self) -> &[(String, String)] {
+        &self.facts
+    }
+
+    /// A configuration in words: `n=512, half=true`; empty where there is no parameter.
+    #[must_use]
+    pub fn config_text(&self, config_index: usize) -> String {
+        let values = self.configs.get(config_index).into_iter().flatten();
+        let named = self.parameters.iter().zip(values).map(|(name, value)| format!("{name}={value}"));
+        named.collect::<Vec<_>>().join(", ")
+    }
+
+    /// The parameters of a configuration as a JSON object.
+    pub(super) fn config_json(&self, config_index: usize) -> String {
+        let values = self.configs.get(config_index).into_iter().flatten();
+        let named = self.parameters.iter().zip(values);
+        let named = named.map(|(name, value)| format!("{}:{}", json_text(name), value.json()));
+        format!("{{{}}}", named.collect::<Vec<_>>().join(","))
+    }
+
+    /// The aggregates of whole annotations as a table in GitHub's Markdown.
+    #[must_use]
+    pub fn markdown(&self) -> String {
+        text::markdown(&self.table())
+    }
+
+    /// The same as CSV (RFC 4180), with numbers in full.
+    #[must_use]
+    pub fn csv(&self) -> String {
+        text::csv(&text::numbers(self))
+    }
+
+    /// The aggregates in the columns, in the order and by the formulas of Nsight Python's table of processed data, so that
+    /// what reads those reads this: means, 1.96 standard errors around them, and values over the baseline's mean. Columns
+    /// of this crate that say more come last: the median, intervals that hold what they promise, and the state of the
+    /// cache.
+    ///
+    /// `ComputeClock` and `MemoryClock` are empty: there they are properties of the device, not clocks that were measured.
+    #[must_use]
+    pub fn compat_csv(&self) -> String {
+        text::csv(&compat::table(self))
+    }
+
+    fn table(&self) -> text::Table {
+        text::people(self)
+    }
+
+    /// Writes a dataset with the tables `samples` and `aggregates`, `env` with what was in force, and `losses`.
+    ///
+    /// # Errors
+    /// [`OutputExists`](crate::ErrorKind::OutputExists) if something is there already, [`Io`](crate::ErrorKind::Io) if
+    /// it cannot be written.
+    pub fn write(&self, folder: impl AsRef<Path>) -> crate::error::Result<CloseReport> {
+        let options = WriterOptions {
+            tables: vec![Table::Samples, Table::Aggregates],
+            provenance: self.facts.clone(),
+            ..WriterOptions::default()
+        };
+        let mut writer = DatasetWriter::create(folder.as_ref(), options)?;
+        let mut texts = StringPool::default();
+        for sample in &self.samples {
+            writer.sample(&self.sample_row(sample, &mut texts));
+        }
+        for aggregate in &self.aggregates {
+            writer.aggregate(&self.aggregate_row(aggregate, &mut texts));
+        }
+        for (key, value) in &self.facts {
+            writer.env(&EnvRow { key: key.clone(), value: value.clone() });
+        }
+        for (index, warning) in self.warnings.iter().enumerate() {
+            writer.env(&EnvRow { key: format!("warning.bench.{index}"), value: warning.clone() });
+        }
+        for collected in &self.collected {
+            let key = format!("collector.{}", collected.name);
+            for Note { config, run, annotation, value } in &collected.notes {
+                let at = [
+                    config.map(|config| config.to_string()),
+                    run.map(|run| run.to_string()),
+                    annotation.clone(),
+                ];
+                let at: Vec<String> = at.into_iter().flatten().collect();
+                let key = std::iter::once(key.clone()).chain(at).collect::<Vec<_>>().join(".");
+                writer
+                    .env(&EnvRow { key, value: value.as_ref().map(ToString::to_string).unwrap_or_default() });
+            }
+        }
+        for Loss { cause, count, meaning } in self.losses.iter().copied() {
+            writer.loss(&LossRow { cause, count, meaning });
+        }
+        let mut report = writer.close();
+        match report.first_error.take() {
+            Some(error) => Err(error),
+            None => Ok(report),
+        }
+    }
+
+    fn sample_row(&self, sample: &RunSample, texts: &mut StringPool) -> SampleRow {
+        let conditions = sample.conditions.unwrap_or_default();
+        SampleRow {
+            config: texts.intern(&self.config_text(sample.config_index)),
+            config_index: signed(sample.config_index),
+            parameters: texts.intern(&self.config_json(sample.config_index)),
+            run: sample.run.map(signed),
+            order: sample.order.map(signed),
+            annotation: Arc::clone(&sample.annotation),
+            repeat: signed(sample.repeat),
+            kernel: sample.kernel.clone(),
+            metric: Arc::clone(&sample.metric),
+            unit: Arc::clone(&sample.unit),
+            value: sample.value,
+            invalid_reason: sample.invalid_reason.clone(),
+            n_launches: signed(sample.launches),
+            wall_ns: sample.wall_ns,
+            cache_state: self.cache_state,
+            clock_mode: texts.intern(&self.clock_mode),
+            sm_clock_mhz: conditions.sm_clock_mhz,
+            memory_clock_mhz: conditions.memory_clock_mhz,
+            temperature_c: conditions.temperature_c.map(i64::from),
+            power_mw: conditions.power_mw,
+            throttle: conditions.throttle.map(|reasons| texts.intern(&reasons.to_string())),
+            power_throttled_ns: conditions.power_throttled_ns.map(|ns| i64::try_from(ns).unwrap_or(i64::MAX)),
+            thermal_throttled_ns: conditions
+                .thermal_throttled_ns
+                .map(|ns| i64::try_from(ns).unwrap_or(i64::MAX)),
+        }
+    }
+
+    fn aggregate_row(&self, aggregate: &Aggregate, texts: &mut StringPool) -> AggregateRow {
+        AggregateRow {
+            config: texts.intern(&self.config_text(aggregate.config_index)),
+            config_index: signed(aggregate.config_index),
+            parameters: texts.intern(&self.config_json(aggregate.config_index)),
+            annotation: Arc::clone(&aggregate.annotation),
+            kernel: aggregate.kernel.clone(),
+            metric: Arc::clone(&aggregate.metric),
+            unit: Arc::clone(&aggregate.unit),
+            n: signed(aggregate.runs),
+            told: values(aggregate),
+            stop_reason: aggregate.stop_reason.map(StopReason::as_str),
+            normalized_against: aggregate
+                .normalised
+                .as_ref()
+                .map(|normalised| texts.intern(&normalised.baseline)),
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for loss in &self.losses {
+            writeln!(f, "LOST: {} {}", loss.count, loss.meaning)?;
+        }
+        for warning in &self.warnings {
+            writeln!(f, "note: {}", text::one_line(warning))?;
+        }
+        writeln!(
+            f,
+            "{}: cache {}, clocks {}",
+            text::one_line(&self.name),
+            self.cache_state,
+            self.clock_mode
+        )?;
+        f.write_str(&text::terminal(&self.table()))
+    }
+}
+
+/// The numbers of an aggregate, as the table has them.
+fn values(aggregate: &Aggregate) -> AggregateValues {
+    let told = &aggregate.told;
+    let ends = |interval: Option<Interval>| [interval.map(|ends| ends.low), interval.map(|ends| ends.high)];
+    let modes = told.modes.map_or([None; 3], |modes| [modes.low, modes.high, modes.high_weight].map(Some));
+    let Outliers { low_severe, low_mild, high_mild, high_severe, .. } = told.outliers;
+    AggregateValues {
+        n_valid: signed(told.n),
+        n_eff: (told.n > 0).then_some(told.n_eff),
+        tick: (told.tick > 0.0).then_some(told.tick),
+        ties_ratio: told.ties_ratio,
+        mean: told.mean,
+        mean_interval: ends(told.mean_interval),
+        std_dev: told.std_dev,
+        cv: told.cv,
+        min: told.min,
+        max: told.max,
+        quantiles: told.quantiles.map_or([None; 7], |quantiles| quantiles.map(Some)),
+        median_interval: ends(told.median_interval),
+        harrell_davis_p50: told.harrell_davis_p50,
+        harrell_davis_p99: told.harrell_davis_p99,
+        mad: told.mad,
+        robust_cv: told.robust_cv,
+        is_resolution_limited: told.is_resolution_limited,
+        fenced_mean: told.fenced_mean.map(|fenced| fenced.mean),
+        fenced_mean_interval: ends(told.fenced_mean_interval),
+        n_fenced_out: signed(told.fenced_mean.map_or(0, |fenced| fenced.left_out)),
+        outliers: [low_severe, low_mild, high_mild, high_severe].map(signed),
+        lag1_autocorrelation: told.lag1_autocorrelation,
+        drift_ratio: told.drift.map(|drift| drift.change_ratio),
+        drift_p: told.drift.map(|drift| drift.p),
+        modes,
+        achieved_precision: aggregate.achieved,
+        ratio: aggregate.normalised.as_ref().map(|normalised| normalised.ratio),
+        ratio_interval: ends(aggregate.normalised.as_ref().and_then(|normalised| normalised.interval)),
+    }
+}
+
+fn signed(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,454 @@
+//! From runs and kernels to samples and what they tell.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::builder::{BUSY, Bench, DURATION, SPAN};
+use super::collectors::Collector;
+use super::engine::{Made, Timed};
+use super::measured::{Measured, Times, combined, tick_ns};
+use super::report::{Aggregate, Collected, Normalised, Note, Report, RunSample};
+use super::rig::{Count, Rig};
+use super::value::{Config, Value};
+use crate::names::StringPool;
+use crate::stats::{self, Sample};
+
+/// A counted metric of one use of an annotation.
+#[derive(Debug)]
+pub(super) struct Counted {
+    pub annotation: String,
+    pub repeat: usize,
+    pub count: Count,
+}
+
+/// Everything that a report is made from.
+pub(super) struct Results<'a, C> {
+    pub bench: &'a Bench<C>,
+    pub parameters: Vec<String>,
+    pub timed: &'a Timed,
+    /// By configuration.
+    pub counted: &'a BTreeMap<usize, Vec<Counted>>,
+    pub counters: &'a [String],
+}
+
+/// Metrics of an annotation in a configuration.
+type Counts = BTreeMap<String, f64>;
+
+/// The values of each metric, with their weights.
+type Parts<'a> = BTreeMap<&'a str, Vec<(f64, f64)>>;
+
+/// The values of each run and repeat.
+type OfRuns = FxHashMap<(Option<usize>, usize), f64>;
+
+impl<C: Config> Results<'_, C> {
+    pub fn report(self, collectors: &[Collector<C>], rig: &dyn Rig) -> Report {
+        let (bench, timed) = (self.bench, self.timed);
+        let mut texts = StringPool::default();
+        let mut samples = Vec::new();
+        let mut durations = Vec::new();
+        for (order, run) in timed.runs.iter().enumerate() {
+            for place in 0..run.instances.len() {
+                self.of_instance(order, run, place, &mut texts, &mut samples);
+            }
+        }
+        for sample in samples.iter().filter(|sample| &*sample.metric == DURATION) {
+            durations.extend(sample.value.map(|ns| ns as i64)); // CAST: was an integer
+        }
+        let tick = tick_ns(&durations);
+        self.of_counters(&mut texts, &mut samples);
+        // What is derived comes after what it is derived from.
+        self.derived(&mut texts, &mut samples);
+        let mut warnings = timed.warnings.clone();
+        let aggregates = self.aggregates(&samples, tick, &mut warnings);
+        self.warn(&samples, collectors, &mut warnings);
+        let configs = bench.configs.iter();
+        let configs = configs.map(|config| config.parameters().into_iter().map(|(_, value)| value).collect());
+        Report {
+            name: bench.name.clone(),
+            configs: configs.collect(),
+            samples,
+            aggregates,
+            collected: self.collected(collectors),
+            losses: timed.losses.clone(),
+            warnings,
+            facts: self.facts(tick, rig),
+            cache_state: rig.cache_state(),
+            clock_mode: rig.clock_mode(),
+            parameters: self.parameters,
+            baseline: bench.baseline.clone(),
+        }
+    }
+
+    /// The samples of one use of an annotation: its times, and the time of each of its kernels.
+    fn of_instance(
+        &self,
+        order: usize,
+        run: &Made,
+        place: usize,
+        texts: &mut StringPool,
+        samples: &mut Vec<RunSample>,
+    ) {
+        let instance = &run.instances[place];
+        let repeat = run.instances[..place].iter().filter(|other| other.name == instance.name).count();
+        let times = self.times(run, place);
+        let ns = |value: i64| value as f64; // CAST: exact below 104 days
+        let base = RunSample {
+            config_index: run.config,
+            run: Some(run.number),
+            order: Some(order),
+            annotation: texts.intern(&instance.name),
+            repeat,
+            kernel: None,
+            metric: texts.intern(DURATION),
+            unit: texts.intern("ns"),
+            value: None,
+            valid: times.is_ok(),
+            invalid_reason: times.as_ref().err().map(|reason| texts.intern(reason)),
+            launches: times.as_ref().map_or(0, |times| times.launches),
+            wall_ns: Some(run.wall_ns),
+            conditions: run.conditions,
+        };
+        let times = times.ok();
+        let values = times.as_ref().map(|times| [times.sum_ns, times.span_ns, times.busy_ns].map(ns));
+        for (place, metric) in [DURATION, SPAN, BUSY].into_iter().enumerate() {
+            let value = values.map(|values| values[place]);
+            samples.push(RunSample { metric: texts.intern(metric), value, ..base.clone() });
+        }
+        for (kernel, sum_ns, launches) in times.iter().flat_map(|times| &times.kernels) {
+            let (kernel, launches) = (Some(Arc::clone(kernel)), *launches);
+            samples.push(RunSample { kernel, launches, value: Some(ns(*sum_ns)), ..base.clone() });
+        }
+    }
+
+    /// The times of one use of an annotation, or why they are none.
+    fn times(&self, run: &Made, place: usize) -> Result<Times, String> {
+        let failure = run.instances[place].failure.as_ref().or(run.failure.as_ref());
+        match failure {
+            Some(failure) => Err(format!("failed: {failure}")),
+            None => Times::of(&self.timed.kernels_of(run, place), &self.bench.kernels).map_err(str::to_owned),
+        }
+    }
+
+    /// A sample for each counted metric; null where it could not be counted.
+    fn of_counters(&self, texts: &mut StringPool, samples: &mut Vec<RunSample>) {
+        for (config_index, counted) in self.counted {
+            for Counted { annotation, repeat, count } in counted {
+                samples.push(RunSample {
+                    config_index: *config_index,
+                    run: None,
+                    order: None,
+                    annotation: texts.intern(annotation),
+                    repeat: *repeat,
+                    kernel: None,
+                    metric: texts.intern(&count.metric),
+                    unit: texts.intern(&count.unit),
+                    value: count.value,
+                    valid: count.value.is_some(),
+                    invalid_reason: count.null_reason.map(|reason| texts.intern(reason)),
+                    launches: 0,
+                    wall_ns: None,
+                    conditions: None,
+                });
+            }
+        }
+        let missing = (0..self.bench.configs.len()).filter(|place| !self.counted.contains_key(place));
+        for config_index in missing.filter(|_| !self.counters.is_empty()) {
+            for annotation in self.annotations(config_index) {
+                for metric in self.counters {
+                    samples.push(RunSample {
+                        config_index,
+                        run: None,
+                        order: None,
+                        annotation: texts.intern(&annotation),
+                        repeat: 0,
+                        kernel: None,
+                        metric: texts.intern(metric),
+                        unit: texts.intern(""),
+                        value: None,
+                        valid: false,
+                        invalid_reason: Some(texts.intern("not_counted")),
+                        launches: 0,
+                        wall_ns: None,
+                        conditions: None,
+                    });
+                }
+            }
+        }
+    }
+
+    /// The annotations of a configuration, in the order in which they came first.
+    fn annotations(&self, config: usize) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for run in self.timed.runs.iter().filter(|run| run.config == config) {
+            for instance in &run.instances {
+                if !names.contains(&instance.name) {
+                    names.push(instance.name.clone());
+                }
+            }
+        }
+        names
+    }
+
+    fn derived(&self, texts: &mut StringPool, samples: &mut Vec<RunSample>) {
+        if self.bench.derived.is_empty() {
+            return;
+        }
+        let counts = self.counts();
+        let none = Counts::new();
+        for (order, run) in self.timed.runs.iter().enumerate() {
+            for (place, instance) in run.instances.iter().enumerate() {
+                let times = self.times(run, place);
+                let repeat =
+                    run.instances[..place].iter().filter(|other| other.name == instance.name).count();
+                let counts = counts.get(&(run.config, instance.name.as_str())).unwrap_or(&none);
+                for derived in &self.bench.derived {
+                    let value = times.as_ref().ok().and_then(|times| {
+                        let measured = Measured { annotation: &instance.name, times, counts };
+                        (derived.function)(&measured, &self.bench.configs[run.config])
+                    });
+                    let value = value.filter(|value| value.is_finite());
+                    let reason = match &times {
+                        Err(reason) => Some(reason.as_str()),
+                        Ok(_) => value.is_none().then_some("not_a_number"),
+                    };
+                    samples.push(RunSample {
+                        config_index: run.config,
+                        run: Some(run.number),
+                        order: Some(order),
+                        annotation: texts.intern(&instance.name),
+                        repeat,
+                        kernel: None,
+                        metric: texts.intern(&derived.name),
+                        unit: texts.intern(&derived.unit),
+                        value,
+                        valid: value.is_some(),
+                        invalid_reason: reason.map(|reason| texts.intern(reason)),
+                        launches: times.as_ref().map_or(0, |times| times.launches),
+                        wall_ns: Some(run.wall_ns),
+                        conditions: run.conditions,
+                    });
+                }
+            }
+        }
+    }
+
+    /// The counted metrics of each annotation; of one that is used several times in a run, all of them together.
+    fn counts(&self) -> BTreeMap<(usize, &str), Counts> {
+        let mut parts: BTreeMap<(usize, &str), Parts<'_>> = BTreeMap::new();
+        for (config, counted) in self.counted {
+            for Counted { annotation, count, .. } in counted {
+                let metrics = parts.entry((*config, annotation.as_str())).or_default();
+                if let Some(value) = count.value {
+                    metrics.entry(&count.metric).or_default().push((value, 1.0));
+                }
+            }
+        }
+        let whole = parts.into_iter().map(|(key, metrics)| {
+            let metrics = metrics
+                .into_iter()
+                .filter_map(|(metric, parts)| Some((metric.to_owned(), combined(metric, &parts)?)));
+            (key, metrics.collect())
+        });
+        whole.collect()
+    }
+
+    fn aggregates(&self, samples: &[RunSample], tick: f64, warnings: &mut Vec<String>) -> Vec<Aggregate> {
+        let mut groups: Vec<Vec<&RunSample>> = Vec::new();
+        let mut places = FxHashMap::default();
+        for sample in samples {
+            let key = (sample.config_index, &sample.annotation, &sample.kernel, &sample.metric);
+            let place = *places.entry(key).or_insert_with(|| {
+                groups.push(Vec::new());
+                groups.len() - 1
+            });
+            groups[place].push(sample);
+        }
+        let mut firsts = FxHashMap::default();
+        for (place, sample) in samples.iter().enumerate() {
+            firsts.entry((sample.config_index, &sample.annotation)).or_insert(place);
+        }
+        let rank = |sample: &RunSample| {
+            let first = firsts.get(&(sample.config_index, &sample.annotation)).copied();
+            (sample.config_index, first, sample.kernel.is_some())
+        };
+        let bases = self.bench.baseline.as_deref().map(|baseline| Bases::of(baseline, samples));
+        let mut ranked: Vec<_> = groups.into_iter().map(|group| (rank(group[0]), group)).collect();
+        ranked.sort_by_key(|(rank, _)| *rank);
+        let aggregates = ranked.into_iter().filter_map(|(_, group)| {
+            let first = group[0];
+            let values: Vec<f64> = group.iter().filter_map(|sample| sample.value).collect();
+            let tick = if &*first.unit == "ns" { tick } else { 0.0 };
+            let sample = Sample::new(values).ok()?;
+            let bases = bases.as_ref().filter(|_| first.kernel.is_none());
+            Some(Aggregate {
+                config_index: first.config_index,
+                annotation: Arc::clone(&first.annotation),
+                kernel: first.kernel.clone(),
+                metric: Arc::clone(&first.metric),
+                unit: Arc::clone(&first.unit),
+                runs: group.len(),
+                told: stats::describe(&sample, tick),
+                achieved: stats::achieved_precision(&sample, tick),
+                stop_reason: self.timed.stopped[first.config_index].filter(|_| first.run.is_some()),
+                normalised: bases.and_then(|bases| bases.compare(&group)),
+            })
+        });
+        let aggregates: Vec<Aggregate> = aggregates.collect();
+        if let Some(baseline) = &self.bench.baseline {
+            let without: Vec<String> = (0..self.bench.configs.len())
+                .filter(|config| {
+                    !aggregates
+                        .iter()
+                        .any(|aggregate| aggregate.config_index == *config && aggregate.normalised.is_some())
+                })
+                .map(|config| config.to_string())
+                .collect();
+            if !without.is_empty() {
+                let configs = without.join(", ");
+                warnings.push(format!(
+                    "nothing to compare with: no valid {baseline:?} in configurations {configs}"
+                ));
+            }
+        }
+        aggregates
+    }
+
+    fn warn(&self, samples: &[RunSample], collectors: &[Collector<C>], warnings: &mut Vec<String>) {
+        for collector in collectors {
+            if let Some(failure) = &collector.failure {
+                warnings.push(format!(
+                    "the collector {:?} failed, its values are null: {failure}",
+                    collector.name
+                ));
+            }
+        }
+        let mut numbers: BTreeMap<(usize, &str, usize), usize> = BTreeMap::new();
+        let mut differing: Vec<(usize, &str)> = Vec::new();
+        let mut invalid = 0;
+        let whole = samples.iter().filter(|sample| &*sample.metric == DURATION && sample.kernel.is_none());
+        for sample in whole {
+            invalid += usize::from(!sample.valid);
+            let key = (sample.config_index, &*sample.annotation);
+            let first = *numbers.entry((key.0, key.1, sample.repeat)).or_insert(sample.launches);
+            if sample.valid && first != 0 && sample.launches != first && !differing.contains(&key) {
+                differing.push(key);
+            }
+        }
+        if invalid > 0 {
+            warnings.push(format!("{invalid} samples are not valid; each has its reason"));
+        }
+        for (config, annotation) in differing {
+            warnings.push(format!(
+                "runs of {annotation:?} in configuration {config} launched different numbers of kernels"
+            ));
+        }
+        let throttled = |run: &&Made| run.conditions.is_some_and(|conditions| conditions.is_throttled());
+        let throttled = self.timed.runs.iter().filter(throttled).count();
+        if throttled > 0 {
+            let all = self.timed.runs.len();
+            warnings.push(format!("the GPU was slowed down by power or heat in {throttled} of {all} runs"));
+        }
+        if !self.bench.kernels.is_empty() && !self.counters.is_empty() {
+            warnings.push(
+                "counters count all kernels of an annotation, also those left out of its times".to_owned(),
+            );
+        }
+    }
+
+    fn collected(&self, collectors: &[Collector<C>]) -> Vec<Collected> {
+        let timed = self.timed;
+        let mut collected: Vec<Collected> = collectors
+            .iter()
+            .map(|collector| Collected {
+                name: collector.name.clone(),
+                scope: collector.scope,
+                notes: Vec::new(),
+            })
+            .collect();
+        let mut note =
+            |values: &[(usize, Option<Value>)], config: Option<usize>, run, annotation: Option<&str>| {
+                for (index, value) in values {
+                    let annotation = annotation.map(str::to_owned);
+                    collected[*index].notes.push(Note { config, run, annotation, value: value.clone() });
+                }
+            };
+        note(&timed.once, None, None, None);
+        for (config, values) in timed.of_configs.iter().enumerate() {
+            note(values, Some(config), None, None);
+        }
+        for run in &timed.runs {
+            note(&run.collected, Some(run.config), Some(run.number), None);
+            for instance in &run.instances {
+                note(&instance.collected, Some(run.config), Some(run.number), Some(&instance.name));
+            }
+        }
+        collected
+    }
+
+    fn facts(&self, tick: f64, rig: &dyn Rig) -> Vec<(String, String)> {
+        let bench = self.bench;
+        let mut facts = vec![
+            ("cuprof.version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
+            ("bench.name".to_owned(), bench.name.clone()),
+            ("bench.stop_rule".to_owned(), format!("{:?}", bench.rule)),
+            ("bench.order".to_owned(), format!("{:?}", bench.order)),
+            ("bench.warm_up_runs".to_owned(), bench.warm_up.to_string()),
+            ("bench.tick_ns".to_owned(), tick.to_string()),
+            ("bench.cache_state".to_owned(), rig.cache_state().to_owned()),
+            ("bench.clock_mode".to_owned(), rig.clock_mode()),
+        ];
+        facts.extend(rig.facts());
+        for (index, collected) in
+            self.timed.once.iter().filter_map(|(index, value)| Some((index, value.as_ref()?)))
+        {
+            facts.push((format!("collector.{index}"), collected.to_string()));
+        }
+        facts
+    }
+}
+
+/// The values of the annotation that others are compared with: by configuration and metric, of each run.
+struct Bases<'a> {
+    baseline: &'a str,
+    values: FxHashMap<(usize, &'a str), OfRuns>,
+}
+
+impl<'a> Bases<'a> {
+    fn of(baseline: &'a str, samples: &'a [RunSample]) -> Self {
+        let mut values: FxHashMap<_, OfRuns> = FxHashMap::default();
+        for sample in
+            samples.iter().filter(|sample| &*sample.annotation == baseline && sample.kernel.is_none())
+        {
+            if let Some(value) = sample.value {
+                let of_runs = values.entry((sample.config_index, &*sample.metric)).or_default();
+                of_runs.insert((sample.run, sample.repeat), value);
+            }
+        }
+        Self { baseline, values }
+    }
+
+    /// The group's values over those of the baseline, from pairs of the same run. A counter has one value only, and so
+    /// no interval.
+    fn compare(&self, group: &[&RunSample]) -> Option<Normalised> {
+        let first = group[0];
+        let bases = self.values.get(&(first.config_index, &*first.metric))?;
+        let pairs = group
+            .iter()
+            .filter_map(|sample| Some((*bases.get(&(sample.run, sample.repeat))?, sample.value?)));
+        let pairs: Vec<(f64, f64)> = pairs.filter(|(base, value)| *base > 0.0 && *value > 0.0).collect();
+        if pairs.is_empty() {
+            return None;
+        }
+        let comparison = stats::paired(&pairs).ok()?;
+        let means: Vec<f64> = bases.values().copied().collect();
+        Some(Normalised {
+            baseline: self.baseline.to_owned(),
+            ratio: comparison.log_ratio.exp(),
+            interval: comparison.ratio_interval(),
+            pairs: pairs.len(),
+            baseline_mean: Sample::new(means).ok()?.mean()?,
+        })
+    }
+}

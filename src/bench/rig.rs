@@ -1,0 +1,88 @@
+//! What a measurement is made with: the GPU and its profilers, or a stand-in.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::control::RunConditions;
+use crate::error::Result;
+use crate::losses::Loss;
+use crate::table::rows::KernelName;
+
+/// One annotated stretch of one run, numbered by its rig.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Region(pub u64);
+
+/// A kernel that ran.
+#[derive(Clone, Debug)]
+pub(super) struct Kernel {
+    /// The innermost annotation that it was launched in.
+    pub region: Region,
+    pub name: Arc<KernelName>,
+    pub start_ns: i64,
+    pub end_ns: i64,
+    /// Why its times cannot be used.
+    pub invalid: Option<&'static str>,
+}
+
+/// A metric of an annotation, as counters gave it.
+#[derive(Clone, Debug)]
+pub(super) struct Count {
+    /// Which opened range of a pass it belongs to, from 0.
+    pub range: usize,
+    /// The metric, by the name that was asked for.
+    pub metric: String,
+    pub unit: String,
+    pub value: Option<f64>,
+    pub null_reason: Option<&'static str>,
+}
+
+/// Opens annotations, which end when what it returns is dropped.
+pub(super) trait Regions {
+    fn open<'a>(&'a self, name: &str) -> Box<dyn Opened + 'a>;
+}
+
+/// An open annotation.
+pub(super) trait Opened {
+    /// Says that what was measured failed.
+    fn failed(&mut self, what: String);
+}
+
+/// The failed work, boxed as the counters want it.
+pub(super) type Work<'w> =
+    dyn FnMut(&dyn Regions) -> Result<(), Box<dyn std::error::Error + Send + Sync>> + 'w;
+
+/// Everything that touches the GPU.
+///
+/// Runs are made like this: `before_run`, for each annotation `before_region`, `open`, `close`, then `after_run`.
+pub(super) trait Rig {
+    /// Fails where the metrics cannot be counted here; before anything is measured.
+    fn check_metrics(&mut self, metrics: &[String]) -> Result<()>;
+    /// Begins to trace.
+    fn start(&mut self) -> Result<()>;
+    /// Time since some moment.
+    fn elapsed(&self) -> Duration;
+    /// Which run comes next, for what is noted of its annotations.
+    fn next_run(&mut self, config: usize, run: usize);
+    /// Waits while the GPU is too hot.
+    fn before_run(&mut self) -> Result<()>;
+    /// Brings the cache into its state.
+    fn before_region(&mut self) -> Result<()>;
+    fn open(&mut self, name: &str) -> Region;
+    fn close(&mut self, region: Region);
+    /// Waits for what the run launched.
+    fn after_run(&mut self) -> Result<()>;
+    /// What the GPU was like since it was last asked. None: it is too early to ask again, unless it is the `last` time.
+    fn conditions(&mut self, last: bool) -> Option<RunConditions>;
+    /// Kernels that came since it was last asked.
+    fn collect(&mut self) -> Result<Vec<Kernel>>;
+    /// Ends tracing: the kernels that are left, and what was lost.
+    fn stop(&mut self) -> Result<(Vec<Kernel>, Vec<Loss>)>;
+    /// Runs the work in passes and counts, with annotations as deep in each other as `levels` says.
+    fn count(&mut self, metrics: &[String], levels: u16, work: &mut Work<'_>) -> Result<Vec<Count>>;
+    /// In one word, as tables have it.
+    fn cache_state(&self) -> &'static str;
+    /// In one word, as tables have it.
+    fn clock_mode(&self) -> String;
+    /// What was in force, for `env`.
+    fn facts(&self) -> Vec<(String, String)>;
+}

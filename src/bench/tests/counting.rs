@@ -1,0 +1,89 @@
+//! Counters: in passes of their own, combined by their own rules, and beside times that do not suffer from them.
+
+use std::cell::RefCell;
+
+use super::super::measured::combined;
+use super::super::{Bench, DURATION, Purpose};
+use super::{Gpu, TestOutcome, values};
+use crate::error::ErrorKind;
+
+const BYTES: &str = "dram__bytes_read.sum";
+
+#[test]
+fn counters_come_after_all_times_and_in_runs_of_their_own() -> TestOutcome {
+    let gpu = Gpu::default();
+    gpu.counts("work", BYTES, 4_096.0);
+    let purposes = RefCell::new(Vec::new());
+    let bench = Bench::new("counted").configs([1, 2]).warm_up(0).runs(2).metrics([DURATION, BYTES]);
+    let bench =
+        bench.derive("bandwidth", "bytes/ns", |m, _| m.value(BYTES).map(|bytes| bytes / m.duration_ns()));
+    let report = gpu.run(bench, |run, _| {
+        purposes.borrow_mut().push(run.purpose());
+        run.measure("work", || gpu.launch("k", 1_024));
+    })?;
+    let expected = [[Purpose::Timing; 4], [Purpose::Counting; 4]].concat();
+    assert_eq!(purposes.into_inner(), expected);
+    assert_eq!(
+        gpu.log().iter().skip_while(|call| *call != "stop").cloned().collect::<Vec<_>>(),
+        ["stop", "count 1", "count 1"]
+    );
+    assert_eq!(values(&report, 1, "work", BYTES), [Some(4_096.0)]);
+    assert_eq!(values(&report, 1, "work", "bandwidth"), [Some(4.0); 2]);
+    let counted = report.aggregate(0, "work", BYTES).ok_or("none")?;
+    assert_eq!((&*counted.unit, counted.stop_reason), ("bytes", None));
+    Ok(())
+}
+
+#[test]
+fn nested_annotations_are_counted_as_deep_as_they_are() -> TestOutcome {
+    let gpu = Gpu::default();
+    gpu.counts("inner", BYTES, 1.0);
+    let bench = Bench::new("nested").warm_up(0).runs(1).metrics([BYTES]);
+    let report = gpu.run(bench, |run, ()| {
+        run.measure("outer", || run.measure("inner", || gpu.launch("k", 1_000)));
+    })?;
+    assert!(gpu.log().contains(&"count 2".to_owned()));
+    assert_eq!(values(&report, 0, "inner", BYTES), [Some(1.0)]);
+    // Not known is null, with the reason.
+    let outer =
+        report.samples().iter().find(|s| &*s.annotation == "outer" && &*s.metric == BYTES).ok_or("none")?;
+    assert_eq!((outer.value, outer.invalid_reason.as_deref()), (None, Some("no_data")));
+    Ok(())
+}
+
+#[test]
+fn counters_that_cannot_be_counted_leave_the_times_and_say_why() -> TestOutcome {
+    let gpu = Gpu::default();
+    gpu.counts("work", BYTES, 1.0);
+    gpu.fail("count 1", ErrorKind::PermissionDenied);
+    let bench = Bench::new("denied").configs([1, 2]).warm_up(0).runs(2).metrics([BYTES]);
+    let report = gpu.run(bench, |run, _| run.measure("work", || gpu.launch("k", 1_000)))?;
+    assert_eq!(values(&report, 0, "work", DURATION), [Some(1_000.0); 2]);
+    assert_eq!(values(&report, 0, "work", BYTES), [None]);
+    assert_eq!(values(&report, 1, "work", BYTES), [None]);
+    assert!(
+        report.warnings().iter().any(|warning| warning.contains("permission denied")),
+        "{:?}",
+        report.warnings()
+    );
+    Ok(())
+}
+
+#[test]
+fn several_uses_are_combined_by_the_rule_of_the_metric() {
+    let parts = [(10.0, 1.0), (40.0, 3.0)];
+    let cases = [
+        ("dram__bytes_read.sum", 50.0),
+        ("sm__cycles_elapsed.max", 40.0),
+        ("sm__cycles_elapsed.min", 10.0),
+        ("sm__cycles_active.avg", 32.5),
+        ("sm__throughput.avg.pct_of_peak_sustained_elapsed", 32.5),
+        ("lts__t_sector_hit_rate.pct", 32.5),
+        ("dram__bytes.sum.per_second", 32.5),
+    ];
+    for (metric, expected) in cases {
+        assert_eq!(combined(metric, &parts), Some(expected), "{metric}");
+    }
+    assert_eq!(combined("dram__bytes_read.sum", &[]), None);
+    assert_eq!(combined("sm__cycles_active.avg", &[(10.0, 0.0), (20.0, 0.0)]), Some(15.0));
+}

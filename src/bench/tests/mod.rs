@@ -1,0 +1,241 @@
+mod bad_input;
+mod counting;
+mod failures;
+mod output;
+mod runs;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::rig::{Count, Kernel, Opened, Region, Regions, Rig, Work};
+use super::value::Config;
+use super::{Bench, BenchError, Outcome, Report, Run};
+use crate::control::RunConditions;
+use crate::error::{Error, ErrorKind, Result};
+use crate::losses::Loss;
+use crate::table::rows::KernelName;
+
+pub(super) type TestOutcome = Result<(), Box<dyn std::error::Error>>;
+
+/// A GPU whose kernels take as long as the test says, on a clock that only they move.
+#[derive(Clone, Default)]
+pub(super) struct Gpu(Rc<RefCell<World>>);
+
+#[derive(Default)]
+struct World {
+    now_ns: i64,
+    regions: u64,
+    open: Vec<Region>,
+    kernels: Vec<Kernel>,
+    /// What was asked of the rig, in order.
+    log: Vec<String>,
+    /// The next of these fails with this error.
+    failing: Option<(&'static str, ErrorKind)>,
+    conditions: Option<RunConditions>,
+    losses: Vec<Loss>,
+    /// Values of counters, by annotation and metric.
+    counts: Vec<(&'static str, &'static str, f64)>,
+    passes: usize,
+}
+
+impl Gpu {
+    /// Runs a kernel after everything before.
+    pub fn launch(&self, name: &str, duration_ns: i64) {
+        let start = self.0.borrow().now_ns + 1_000;
+        self.launch_at(name, start, start + duration_ns, None);
+    }
+
+    pub fn launch_at(&self, name: &str, start_ns: i64, end_ns: i64, invalid: Option<&'static str>) {
+        let mut world = self.0.borrow_mut();
+        world.now_ns = world.now_ns.max(end_ns);
+        if let Some(region) = world.open.last().copied() {
+            let name: Arc<str> = name.into();
+            let name = Arc::new(KernelName { mangled: Arc::clone(&name), demangled: name });
+            world.kernels.push(Kernel { region, name, start_ns, end_ns, invalid });
+        }
+    }
+
+    pub fn now_ns(&self) -> i64 {
+        self.0.borrow().now_ns
+    }
+
+    /// Time that passes on the host.
+    pub fn sleep(&self, time: Duration) {
+        self.0.borrow_mut().now_ns += time.as_nanos() as i64;
+    }
+
+    /// The next call of this name fails.
+    pub fn fail(&self, call: &'static str, kind: ErrorKind) {
+        self.0.borrow_mut().failing = Some((call, kind));
+    }
+
+    pub fn lose(&self, loss: Loss) {
+        self.0.borrow_mut().losses.push(loss);
+    }
+
+    pub fn has(&self, conditions: RunConditions) {
+        self.0.borrow_mut().conditions = Some(conditions);
+    }
+
+    pub fn counts(&self, annotation: &'static str, metric: &'static str, value: f64) {
+        self.0.borrow_mut().counts.push((annotation, metric, value));
+    }
+
+    pub fn log(&self) -> Vec<String> {
+        self.0.borrow().log.clone()
+    }
+
+    fn call(&self, name: &str) -> Result<()> {
+        let mut world = self.0.borrow_mut();
+        world.log.push(name.to_owned());
+        match world.failing {
+            Some((call, kind)) if call == name => {
+                world.failing = None;
+                Err(Error::new(kind, format!("the simulated {call} failed")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Measures with this GPU.
+    pub fn run<C: Config, R: Outcome>(
+        &self,
+        bench: Bench<C>,
+        work: impl FnMut(&Run<'_>, &C) -> R,
+    ) -> Result<Report, BenchError> {
+        super::engine::run(bench.progress(false), &mut self.clone(), work)
+    }
+}
+
+impl Rig for Gpu {
+    fn check_metrics(&mut self, metrics: &[String]) -> Result<()> {
+        let world = self.0.borrow();
+        match metrics.iter().find(|metric| !world.counts.iter().any(|(_, known, _)| known == metric)) {
+            Some(missing) => {
+                Err(Error::new(ErrorKind::Config, format!("no metric {missing:?} on this chip")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn start(&mut self) -> Result<()> {
+        self.call("start")
+    }
+
+    fn elapsed(&self) -> Duration {
+        Duration::from_nanos(self.0.borrow().now_ns as u64)
+    }
+
+    fn next_run(&mut self, _config: usize, _run: usize) {}
+
+    fn before_run(&mut self) -> Result<()> {
+        self.call("before_run")
+    }
+
+    fn before_region(&mut self) -> Result<()> {
+        self.call("before_region")
+    }
+
+    fn open(&mut self, name: &str) -> Region {
+        let mut world = self.0.borrow_mut();
+        world.regions += 1;
+        let region = Region(world.regions);
+        world.open.push(region);
+        world.log.push(format!("open {name}"));
+        region
+    }
+
+    fn close(&mut self, region: Region) {
+        self.0.borrow_mut().open.retain(|open| *open != region);
+    }
+
+    fn after_run(&mut self) -> Result<()> {
+        self.call("after_run")
+    }
+
+    fn conditions(&mut self, last: bool) -> Option<RunConditions> {
+        self.0.borrow().conditions.filter(|_| last)
+    }
+
+    fn collect(&mut self) -> Result<Vec<Kernel>> {
+        self.call("collect")?;
+        Ok(std::mem::take(&mut self.0.borrow_mut().kernels))
+    }
+
+    fn stop(&mut self) -> Result<(Vec<Kernel>, Vec<Loss>)> {
+        self.call("stop")?;
+        let mut world = self.0.borrow_mut();
+        Ok((std::mem::take(&mut world.kernels), world.losses.clone()))
+    }
+
+    fn count(&mut self, metrics: &[String], levels: u16, work: &mut Work<'_>) -> Result<Vec<Count>> {
+        self.call(&format!("count {levels}"))?;
+        let mut opened = Vec::new();
+        for _ in 0..2 {
+            self.0.borrow_mut().passes += 1;
+            let pass = FakePass { names: RefCell::default() };
+            let failed = |source: Box<dyn std::error::Error + Send + Sync>| {
+                Error::new(ErrorKind::Program, "the work failed").with_source(source)
+            };
+            work(&pass).map_err(failed)?;
+            opened = pass.names.into_inner();
+        }
+        let world = self.0.borrow();
+        let mut counts = Vec::new();
+        for (range, annotation) in opened.iter().enumerate() {
+            for metric in metrics {
+                let known = world.counts.iter().find(|(at, name, _)| at == annotation && name == metric);
+                counts.push(Count {
+                    range,
+                    metric: metric.clone(),
+                    unit: "bytes".to_owned(),
+                    value: known.map(|(.., value)| *value),
+                    null_reason: known.is_none().then_some("no_data"),
+                });
+            }
+        }
+        Ok(counts)
+    }
+
+    fn cache_state(&self) -> &'static str {
+        "cold_clean"
+    }
+
+    fn clock_mode(&self) -> String {
+        "free".to_owned()
+    }
+
+    fn facts(&self) -> Vec<(String, String)> {
+        vec![("gpu.name".to_owned(), "Simulated".to_owned()), ("host.name".to_owned(), "desk".to_owned())]
+    }
+}
+
+struct FakePass {
+    names: RefCell<Vec<String>>,
+}
+
+impl Regions for FakePass {
+    fn open<'a>(&'a self, name: &str) -> Box<dyn Opened + 'a> {
+        self.names.borrow_mut().push(name.to_owned());
+        Box::new(Nothing)
+    }
+}
+
+struct Nothing;
+
+impl Opened for Nothing {
+    fn failed(&mut self, _what: String) {}
+}
+
+/// The values of a metric of a whole annotation in a configuration, in order.
+pub(super) fn values(report: &Report, config: usize, annotation: &str, metric: &str) -> Vec<Option<f64>> {
+    let is_it = |sample: &&super::RunSample| {
+        sample.config_index == config
+            && &*sample.annotation == annotation
+            && &*sample.metric == metric
+            && sample.kernel.is_none()
+    };
+    report.samples().iter().filter(is_it).map(|sample| sample.value).collect()
+}

@@ -1,0 +1,144 @@
+//! Tables: of people, of programs, and of those who come from Nsight Python.
+
+use super::super::{Bench, Report, Scope};
+use super::{Gpu, TestOutcome};
+use crate::table::reader::Dataset;
+use crate::table::schema::Table;
+
+/// Two annotations in two configurations, with values that are easy to compute.
+fn measured() -> Result<Report, Box<dyn std::error::Error>> {
+    let gpu = Gpu::default();
+    let bench = Bench::new("compat").configs([(64, "a,b"), (128, "c\"d\ne")]).parameters(["n", "name"]);
+    let bench = bench
+        .warm_up(0)
+        .runs(3)
+        .normalize_against("base")
+        .collect("temp", Scope::Run, |at| Ok((at.run.unwrap_or_default() as f64).into()));
+    let bench = bench.collect("driver", Scope::Once, |_| Ok("580".into()));
+    Ok(gpu.run(bench, |run, (n, _)| {
+        let step = 10 * run.number() as i64;
+        run.measure("base", || gpu.launch("copy", 10 * n + step));
+        run.measure("a|b, \"c\"\nd", || {
+            gpu.launch("first(int)", 15 * n + step);
+            gpu.launch("second, or not", 5 * n + step);
+        });
+    })?)
+}
+
+#[test]
+fn the_compatible_table_has_their_columns_order_and_formulas() -> TestOutcome {
+    let csv = measured()?.compat_csv();
+    let (heading, rows) = csv.split_once('\n').ok_or("no rows")?;
+    assert_eq!(
+        heading,
+        "Annotation,Metric,n,name,AvgValue,StdDev,MinValue,MaxValue,NumRuns,Kernel,GPU,Host,ComputeClock,MemoryClock,\
+         Unit,temp_Avg,temp_Std,temp_Min,temp_Max,driver,CI95_Lower,CI95_Upper,RelativeStdDevPct,StableMeasurement,\
+         Normalized,NormalizationValue,Geomean,Median,CI95_Median_Lower,CI95_Median_Upper,CI95_t_Lower,CI95_t_Upper,\
+         EffectiveRuns,CacheState,ClockMode"
+    );
+    // By hand: values 640, 650, 660 of the baseline; mean 650, s = 10, 1.96·10/√3 = 11.31606526…, 100·10/650.
+    let first = rows.lines().next().ok_or("no row")?;
+    let cells: Vec<&str> = first.split(',').collect();
+    assert_eq!(&cells[..3], ["base", "gpu__time_duration.sum", "64"]);
+    assert_eq!(&cells[3..5], ["\"a", "b\""]);
+    let expected = [
+        (5, 1.0),
+        (6, 10.0),
+        (7, 640.0),
+        (8, 660.0),
+        (9, 3.0),
+        (16, 1.0),
+        (17, 1.0),
+        (21, 650.0 - 1.96 * 10.0 / 3_f64.sqrt()),
+        (22, 650.0 + 1.96 * 10.0 / 3_f64.sqrt()),
+        (23, 100.0 * 10.0 / 650.0),
+        (26, 650.0),
+        (27, 1.0),
+        (28, 650.0),
+    ];
+    for (place, value) in expected {
+        let found: f64 = cells[place].parse().map_err(|_| format!("{place}: {first}"))?;
+        assert!(
+            (found - value).abs() <= 1e-12 * value.abs(),
+            "cell {place}: {found}, and not {value}\n{first}"
+        );
+    }
+    assert_eq!((cells[10], cells[11], cells[12]), ("copy", "Simulated", "desk"));
+    assert_eq!((cells[24], cells[25]), ("True", "base"));
+    // The other annotation: its kernels' names joined, its mean over the baseline's (1290 + 10 + …)/650.
+    assert!(rows.contains("\"first(int)|second, or not\""), "{rows}");
+    let ratio = (1_280.0 + 1_300.0 + 1_320.0) / 3.0 / 650.0;
+    assert!(rows.contains(&format!("{ratio:?}")), "{ratio}: {rows}");
+    Ok(())
+}
+
+/// The cells of a CSV text.
+fn parsed(csv: &str) -> Vec<Vec<String>> {
+    let (mut rows, mut row, mut cell, mut quoted) = (Vec::new(), Vec::new(), String::new(), false);
+    let mut chars = csv.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '"' if quoted && chars.peek() == Some(&'"') => cell.extend(chars.next()),
+            '"' => quoted = !quoted,
+            ',' if !quoted => row.push(std::mem::take(&mut cell)),
+            '\n' if !quoted => {
+                row.push(std::mem::take(&mut cell));
+                rows.push(std::mem::take(&mut row));
+            }
+            c => cell.push(c),
+        }
+    }
+    rows
+}
+
+#[test]
+fn names_with_commas_quotes_and_line_breaks_survive_csv() -> TestOutcome {
+    let report = measured()?;
+    for csv in [report.csv(), report.compat_csv()] {
+        let rows = parsed(&csv);
+        assert!(rows.iter().all(|row| row.len() == rows[0].len()), "{csv}");
+        let all: Vec<&str> = rows.iter().flatten().map(String::as_str).collect();
+        for name in ["a|b, \"c\"\nd", "a,b", "c\"d\ne"] {
+            assert!(all.contains(&name), "{name:?} is not in {csv}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn names_end_no_line_and_no_cell_of_a_table_for_people() -> TestOutcome {
+    let report = measured()?;
+    let markdown = report.markdown();
+    let lines: Vec<&str> = markdown.lines().collect();
+    assert_eq!(lines.len(), 2 + 4, "{markdown}");
+    let bars = |line: &str| line.replace("\\|", "").matches('|').count();
+    assert!(lines.iter().all(|line| bars(line) == bars(lines[0])), "{markdown}");
+    let printed = report.to_string();
+    assert_eq!(printed.lines().count(), 2 + 4, "{printed}");
+    assert!(printed.starts_with("compat: cache cold_clean, clocks free\n"), "{printed}");
+    assert!(!printed.contains('\u{1b}'));
+    assert!(printed.contains("650.0 ns") && printed.contains("2.0000"), "{printed}");
+    Ok(())
+}
+
+#[test]
+fn a_report_is_written_as_a_dataset() -> TestOutcome {
+    let report = measured()?;
+    let folder = tempfile::tempdir()?;
+    let output = folder.path().join("bench.cuprof");
+    report.write(&output)?;
+    let dataset = Dataset::open(&output)?;
+    assert_eq!(dataset.rows(Table::Samples), report.samples().len() as u64);
+    assert_eq!(dataset.rows(Table::Aggregates), report.aggregates().len() as u64);
+    // 2 configurations, 3 runs, 3 metrics of each annotation, and a row for each of its kernels.
+    assert_eq!(report.samples().len(), 2 * 3 * (3 + 1 + 3 + 2));
+    assert!(report.write(&output).is_err(), "nothing is overwritten");
+    Ok(())
+}
+
+#[test]
+fn parameters_are_a_json_object() -> TestOutcome {
+    let report = measured()?;
+    assert_eq!(report.config_json(1), r#"{"n":128,"name":"c\"d\ne"}"#);
+    Ok(())
+}

@@ -1,0 +1,284 @@
+//! Kernels measured over configurations and runs on a real GPU. Prints a line of JSON for each result.
+
+use std::cell::RefCell;
+use std::time::{Duration, Instant};
+
+use cuprof::bench::{DURATION, Purpose, Report};
+use cuprof::stats::{DEFAULT_MARGIN, Direction, Sample, Verdict, paired};
+use cuprof::{Bench, Cache, L2Control, Stream};
+use cuprof_workload::cudarc::driver::CudaStream;
+use cuprof_workload::{Graph, Victims};
+
+use crate::Outcome;
+use crate::session::{gpu, turn};
+
+const KIB: usize = 1 << 10;
+const MIB: usize = 1 << 20;
+
+fn raw(stream: &CudaStream) -> Stream {
+    // SAFETY: the handle is that of a stream that outlives its uses here, of the only context.
+    #[expect(unsafe_code, reason = "names a stream by its handle")]
+    unsafe {
+        Stream::from_raw(stream.cu_stream().cast())
+    }
+}
+
+/// The median duration of the only annotation in a configuration, in nanoseconds.
+fn median_ns(report: &Report, config: usize) -> Result<f64, Box<dyn std::error::Error>> {
+    let aggregate = report.aggregate(config, "read", DURATION).ok_or("no aggregate")?;
+    Ok(aggregate.told.median().ok_or("no valid run")?)
+}
+
+/// A JSON number, or null.
+fn json(value: Option<f64>) -> String {
+    value.map_or("null".to_owned(), |value| format!("{value:?}"))
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn a_cold_cache_is_slower_than_a_warm_one_and_the_report_says_by_how_much() -> Outcome {
+    let _turn = turn();
+    let gpu = gpu()?;
+    let stream = gpu.stream()?;
+    let sizes = [64 * KIB, 256 * KIB, MIB, 4 * MIB, 8 * MIB, 16 * MIB, 32 * MIB, 64 * MIB];
+    let victims = sizes.iter().map(|bytes| Victims::new(&gpu, &stream, *bytes).map(RefCell::new));
+    let victims = victims.collect::<Result<Vec<_>, _>>()?;
+    let measure = |bench: Bench| -> Result<Report, Box<dyn std::error::Error>> {
+        let bench = bench.configs(0..sizes.len()).parameters(["size"]).warm_up(5).runs(40);
+        Ok(bench.run(|run, size| {
+            let mut victims = victims[*size].borrow_mut();
+            run.measure("read", || victims.read(&stream))
+        })?)
+    };
+    let warm = measure(Bench::new("warm").cache(Cache::Keep))?;
+    let cold = measure(Bench::new("cold"))?;
+    let queued = measure(Bench::new("queued").stream(raw(&stream)))?;
+    for (size, bytes) in sizes.iter().enumerate() {
+        let told = |report: &Report| -> Result<String, Box<dyn std::error::Error>> {
+            let told = &report.aggregate(size, "read", DURATION).ok_or("none")?.told;
+            let interval =
+                told.median_interval.map_or("null".to_owned(), |i| format!("[{:?},{:?}]", i.low, i.high));
+            let (median, cv) = (json(told.median()), json(told.robust_cv));
+            Ok(format!(
+                r#"{{"median_ns":{median},"interval_ns":{interval},"robust_cv":{cv},"n":{}}}"#,
+                told.n
+            ))
+        };
+        println!(
+            r#"{{"test":"bench_read","gpu":"{}","bytes":{bytes},"warm":{},"cold":{},"cold_queued":{}}}"#,
+            gpu.describe(),
+            told(&warm)?,
+            told(&cold)?,
+            told(&queued)?
+        );
+        if (MIB..=16 * MIB).contains(bytes) {
+            assert!(median_ns(&cold, size)? > median_ns(&warm, size)?, "{bytes} bytes");
+            assert!(
+                median_ns(&queued, size)? > median_ns(&warm, size)?,
+                "{bytes} bytes, flushed in the stream"
+            );
+        }
+    }
+    for report in [&warm, &cold, &queued] {
+        assert!(report.losses().is_empty(), "{report}");
+        assert!(report.samples().iter().all(|sample| sample.valid), "{report}");
+        let sums = |config: usize| {
+            let of_run = |kernel: bool| {
+                let samples = report.samples().iter();
+                let samples = samples.filter(|s| s.config_index == config && &*s.metric == DURATION);
+                samples.filter(|s| s.kernel.is_some() == kernel).filter_map(|s| s.value).sum::<f64>()
+            };
+            (of_run(false), of_run(true))
+        };
+        assert!((0..sizes.len()).all(|config| sums(config).0 == sums(config).1), "kernels do not add up");
+    }
+    let fact = |key: &str| cold.facts().iter().find(|(name, _)| name == key).map(|(_, value)| value.clone());
+    println!("{cold}");
+    println!(r#"{{"test":"bench_facts","tick_ns":"{}"}}"#, fact("bench.tick_ns").ok_or("no tick")?);
+    Ok(())
+}
+
+/// How long the timed runs took, from the first one's beginning to the last one's end.
+fn wall_of(
+    bench: Bench,
+    runs: usize,
+    mut work: impl FnMut() -> Result<(), String>,
+) -> Result<Duration, Box<dyn std::error::Error>> {
+    let mut first = None;
+    let mut last = None;
+    bench.runs(runs).warm_up(10).progress(false).run(|run, ()| {
+        if run.purpose() == Purpose::Timing {
+            first.get_or_insert_with(Instant::now);
+        }
+        let result = run.measure("spin", &mut work);
+        last = Some(Instant::now());
+        result
+    })?;
+    Ok(last.ok_or("no run")? - first.ok_or("no run")?)
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn a_hundred_cold_runs_of_a_short_kernel_take_no_longer_than_they_must() -> Outcome {
+    const RUNS: usize = 100;
+    const KERNEL_NS: u64 = 10_000;
+    let _turn = turn();
+    let gpu = gpu()?;
+    let stream = gpu.stream()?;
+    let mut buffer = gpu.spin_buffer(&stream)?;
+    gpu.synchronize()?;
+    let mut spin = || gpu.spin(&stream, KERNEL_NS, &mut buffer);
+    let mut walls = Vec::new();
+    let mut overheads_us = Vec::new();
+    for _ in 0..5 {
+        let wall = wall_of(Bench::new("hundred"), RUNS, &mut spin)?;
+        // The same by hand: the flush, the kernel, and the wait for it.
+        let mut l2 = L2Control::new(Cache::Flush)?;
+        let mut by_hand = |runs: usize| -> Result<Duration, Box<dyn std::error::Error>> {
+            let began = Instant::now();
+            for _ in 0..runs {
+                l2.apply()?;
+                spin()?;
+                gpu.synchronize()?;
+            }
+            Ok(began.elapsed())
+        };
+        by_hand(10)?;
+        let bare = by_hand(RUNS)?;
+        walls.push(wall);
+        overheads_us.push((wall.as_secs_f64() - bare.as_secs_f64()) * 1e6 / RUNS as f64);
+        println!(
+            r#"{{"test":"bench_overhead","gpu":"{}","runs":{RUNS},"kernel_ns":{KERNEL_NS},"wall_us":{},"by_hand_us":{},"overhead_us_per_run":{:.2}}}"#,
+            gpu.describe(),
+            wall.as_micros(),
+            bare.as_micros(),
+            overheads_us[overheads_us.len() - 1]
+        );
+    }
+    walls.sort_unstable();
+    overheads_us.sort_unstable_by(f64::total_cmp);
+    assert!(walls[2] <= Duration::from_millis(30), "100 runs take {walls:?}");
+    assert!(overheads_us[2] <= 20.0, "a run has {overheads_us:?} us beside the flush and the kernel");
+    Ok(())
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn the_same_kernel_twice_is_hardly_ever_faster_or_slower_than_itself() -> Outcome {
+    const KERNELS: usize = 50;
+    const BLOCKS: usize = 8;
+    const BLOCK: usize = 25;
+    let _turn = turn();
+    let gpu = gpu()?;
+    let stream = gpu.stream()?;
+    let victims = (0..KERNELS).map(|i| Victims::new(&gpu, &stream, (i + 1) * 256 * KIB).map(RefCell::new));
+    let victims = victims.collect::<Result<Vec<_>, _>>()?;
+    let bench = Bench::new("aa").configs(0..KERNELS).parameters(["kernel"]).warm_up(5).runs(BLOCKS * BLOCK);
+    let report = bench.run(|run, kernel| {
+        let mut victims = victims[*kernel].borrow_mut();
+        let mut side = |name: &str| run.measure(name, || victims.read(&stream));
+        // A B, B A, A B, …
+        let [first, second] = if run.number() % 2 == 0 { ["a", "b"] } else { ["b", "a"] };
+        side(first)?;
+        side(second)
+    })?;
+    assert!(report.losses().is_empty(), "{:?}", report.losses());
+    let (mut alarms, mut directions, mut half_widths) = (0, 0, Vec::new());
+    for kernel in 0..KERNELS {
+        let blocks = |side: &str| -> Result<Vec<f64>, Box<dyn std::error::Error>> {
+            let samples = report.samples().iter().filter(|sample| {
+                sample.config_index == kernel && &*sample.annotation == side && &*sample.metric == DURATION
+            });
+            let values: Vec<f64> = samples.filter(|s| s.kernel.is_none()).filter_map(|s| s.value).collect();
+            assert_eq!(values.len(), BLOCKS * BLOCK);
+            let fenced =
+                values.chunks(BLOCK).map(|block| Some(Sample::new(block).ok()?.fenced_mean(32.0)?.mean));
+            Ok(fenced.collect::<Option<Vec<f64>>>().ok_or("an empty block")?)
+        };
+        let pairs: Vec<(f64, f64)> = blocks("a")?.into_iter().zip(blocks("b")?).collect();
+        let comparison = paired(&pairs)?;
+        let verdict = comparison.verdict(DEFAULT_MARGIN);
+        alarms += usize::from(matches!(verdict, Verdict::Slower | Verdict::Faster));
+        directions += usize::from(comparison.direction() != Direction::Unknown);
+        half_widths.extend(comparison.change_interval().map(|interval| interval.half_width()));
+    }
+    half_widths.sort_unstable_by(f64::total_cmp);
+    println!(
+        r#"{{"test":"bench_aa","gpu":"{}","kernels":{KERNELS},"pairs":{BLOCKS},"runs_a_side":{},"alarms":{alarms},"direction_alarms":{directions},"median_half_width":{:?}}}"#,
+        gpu.describe(),
+        BLOCKS * BLOCK,
+        half_widths[half_widths.len() / 2]
+    );
+    assert!(
+        alarms * 20 <= KERNELS,
+        "{alarms} of {KERNELS} comparisons of a kernel with itself gave a verdict"
+    );
+    Ok(())
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn graphs_and_other_threads_belong_to_the_annotation_that_they_were_launched_in() -> Outcome {
+    let _turn = turn();
+    let gpu = gpu()?;
+    let stream = gpu.stream()?;
+    let graph = Graph::of_kernels(&gpu, 7)?;
+    let report = Bench::new("launches").runs(5).cache(Cache::Keep).run(|run, ()| -> Result<(), String> {
+        gpu.empty(&stream)?; // set-up
+        run.measure("graph", || graph.launch(&stream))?;
+        run.measure("threads", || {
+            let range = cuprof::range!("work");
+            let handle = range.handle();
+            std::thread::scope(|scope| {
+                let launch = || {
+                    let _entered = handle.enter();
+                    gpu.bind()?;
+                    gpu.empty(&stream)
+                };
+                let threads = [scope.spawn(launch), scope.spawn(launch)];
+                threads.into_iter().try_for_each(|thread| thread.join().map_err(|_| "panicked".to_owned())?)
+            })
+        })
+    })?;
+    let launches = |annotation: &str| -> Vec<usize> {
+        let samples = report.samples().iter().filter(|s| &*s.annotation == annotation && s.kernel.is_none());
+        samples.filter(|s| &*s.metric == DURATION).map(|s| s.launches).collect()
+    };
+    println!("{report}");
+    assert_eq!(launches("graph"), [7; 5]);
+    assert_eq!(launches("threads"), [2; 5]);
+    Ok(())
+}
+
+#[test]
+#[ignore = "needs a GPU whose counters may be read"]
+fn counters_are_counted_beside_the_times_of_the_same_annotation() -> Outcome {
+    const BYTES: &str = "dram__bytes_read.sum";
+    const VICTIM: usize = 16 * MIB;
+    let _turn = turn();
+    let gpu = gpu()?;
+    let stream = gpu.stream()?;
+    let victims = RefCell::new(Victims::new(&gpu, &stream, VICTIM)?);
+    let bench = Bench::new("counted").runs(10).metrics([BYTES]);
+    let bench =
+        bench.derive("dram_read", "GB/s", |m, ()| m.value(BYTES).map(|bytes| bytes / m.duration_ns()));
+    let report = bench.run(|run, ()| {
+        let mut victims = victims.borrow_mut();
+        run.measure("read", || victims.read(&stream).and_then(|()| gpu.synchronize()))
+    })?;
+    println!("{report}");
+    let median =
+        |metric: &str| report.aggregate(0, "read", metric).and_then(|aggregate| aggregate.told.median());
+    println!(
+        r#"{{"test":"bench_counted","gpu":"{}","bytes":{VICTIM},"dram_bytes":{},"duration_ns":{},"gb_per_s":{}}}"#,
+        gpu.describe(),
+        json(median(BYTES)),
+        json(median(DURATION)),
+        json(median("dram_read"))
+    );
+    let bytes = median(BYTES).ok_or_else(|| format!("no counters: {:?}", report.warnings()))?;
+    assert!(bytes >= 0.99 * VICTIM as f64, "{bytes} bytes from DRAM for a cold read of {VICTIM}");
+    let folder = tempfile::tempdir()?;
+    report.write(folder.path().join("counted.cuprof"))?;
+    Ok(())
+}
