@@ -225,6 +225,7 @@ fn colours_are_for_terminals() -> Outcome {
 }
 
 /// The command on a terminal of its own, which script(1) makes; none where there is no script(1).
+#[expect(clippy::print_stdout, reason = "says what was skipped")]
 fn on_a_terminal(line: &str, set: &[(&str, &str)]) -> Result<Option<Run>, Box<dyn std::error::Error>> {
     let script = std::path::Path::new("/usr/bin/script");
     if !script.exists() {
