@@ -21,6 +21,7 @@ mod verdicts;
 use std::cell::Cell;
 use std::process::ExitCode;
 
+use cuprof::ErrorKind;
 use cuprof::counters::{Counted, NullReason, Plan};
 
 type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
@@ -134,6 +135,12 @@ fn main() -> ExitCode {
     let mut failed = false;
     for section in sections {
         if let Err(error) = run(&section) {
+            // What a library cannot do is no wrong answer, if it says so.
+            let refusals = [ErrorKind::CuptiTooOld, ErrorKind::NotSupported];
+            if error.downcast_ref().is_some_and(|error: &cuprof::Error| refusals.contains(&error.kind)) {
+                println!(r#"{{"section":"{section}","refused":{:?}}}"#, error.to_string());
+                continue;
+            }
             eprintln!("{section}: {error}");
             println!(r#"{{"section":"{section}","error":{:?}}}"#, error.to_string());
             failed = true;

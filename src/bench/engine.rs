@@ -152,7 +152,11 @@ fn time<C: Config, R: Outcome>(
             let at = Occasion { config: Some(config), run: None, annotation: None };
             timed.of_configs[place] = call(collectors, Scope::Configuration, &at);
         }
-        timing.rig.borrow_mut().before_run()?;
+        let had_to_wait = timing.rig.borrow_mut().before_run()?;
+        if had_to_wait {
+            // The clocks have fallen meanwhile.
+            warm_up(bench, config, &timing, work, &mut timed.warnings)?;
+        }
         let at = Occasion { config: Some(config), run: Some(state.runs), annotation: None };
         let collected = call(collectors, Scope::Run, &at);
         let began = timing.rig.borrow().elapsed();

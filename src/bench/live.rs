@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::builder::Bench;
+use super::progress;
 use super::rig::{Count, Kernel, Opened, Region, Regions, Rig, Work};
 use crate::channel::Arg;
 use crate::control::{
@@ -31,6 +32,7 @@ pub(super) struct Live {
     thermal: Thermal,
     stream: Option<Stream>,
     trace: Option<PathBuf>,
+    progress: bool,
     began: Instant,
     plan: Option<Plan>,
     tracing: Option<Tracing>,
@@ -76,6 +78,7 @@ impl Live {
             thermal: bench.thermal,
             stream: bench.stream,
             trace: bench.trace.clone(),
+            progress: bench.progress,
             began: Instant::now(),
             plan: None,
             tracing: None,
@@ -163,7 +166,10 @@ impl Rig for Live {
         };
         let profiler = profiler.start()?;
         let l2 = L2Control::new(self.cache)?;
-        let heat = ThermalGuard::of_current_context(self.thermal, None)?;
+        let mut heat = ThermalGuard::of_current_context(self.thermal, None)?;
+        if self.progress {
+            heat = heat.on_wait(|wait| progress::tell(&wait.to_string()));
+        }
         let clocks = ClockRequest::new(self.clocks).start()?;
         self.clock_mode = clocks.report().status.as_str().to_owned();
         let uname = rustix::system::uname();
@@ -206,14 +212,15 @@ impl Rig for Live {
         self.run = (config, run);
     }
 
-    fn before_run(&mut self) -> Result<()> {
+    fn before_run(&mut self) -> Result<bool> {
         let tracing = self.tracing()?;
         let now = Instant::now();
         if tracing.heat_asked.is_none_or(|asked| now - asked >= ASK_EVERY) {
-            tracing.heat.before_run()?;
+            let pause = tracing.heat.before_run()?;
             tracing.heat_asked = Some(Instant::now());
+            return Ok(pause.is_some());
         }
-        Ok(())
+        Ok(false)
     }
 
     fn before_region(&mut self) -> Result<()> {

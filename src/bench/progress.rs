@@ -66,6 +66,13 @@ impl Drop for Progress {
     }
 }
 
+/// Writes a line of its own, where there is a terminal.
+pub(super) fn tell(text: &str) {
+    if std::io::stderr().is_terminal() {
+        let _gone = writeln!(std::io::stderr(), "\r{text}\x1b[K");
+    }
+}
+
 fn line(runs: usize, total: Option<usize>, (done, configs): (usize, usize), passed: Duration) -> String {
     let mut line = format!("{runs} runs, {done} of {configs} configurations");
     if let Some(total) = total.filter(|total| runs > 0 && *total >= runs) {

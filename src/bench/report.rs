@@ -11,7 +11,7 @@ use crate::control::RunConditions;
 use crate::error::Error;
 use crate::losses::Loss;
 use crate::names::StringPool;
-use crate::stats::{Description, Interval, Outliers, StopReason};
+use crate::stats::{Comparison, Description, Interval, Outliers, StopReason};
 use crate::table::rows::{AggregateRow, AggregateValues, EnvRow, LossRow, SampleRow};
 use crate::table::schema::Table;
 use crate::table::writer::{CloseReport, DatasetWriter, TableSink, WriterOptions};
@@ -64,6 +64,8 @@ pub struct Normalised {
     pub interval: Option<Interval>,
     /// How many pairs.
     pub pairs: usize,
+    /// The comparison that both come from; gives a [verdict](Comparison::verdict) for a margin.
+    pub comparison: Comparison,
     /// The mean of the baseline's values.
     pub baseline_mean: f64,
 }
@@ -114,7 +116,7 @@ pub(super) struct Note {
 /// The result of a [`Bench`](super::Bench): samples, and what they tell.
 ///
 /// Prints as a table: one line for each configuration, annotation and metric, with the median and its interval, the
-/// spread, and the ratio to the baseline if there is one. Warnings come first.
+/// spread, and the ratio to the baseline if there is one, with the verdict for a margin of 1 %. Warnings come first.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
     pub(super) name: String,

@@ -448,6 +448,7 @@ impl<'a> Bases<'a> {
             ratio: comparison.log_ratio.exp(),
             interval: comparison.ratio_interval(),
             pairs: pairs.len(),
+            comparison,
             baseline_mean: Sample::new(means).ok()?.mean()?,
         })
     }

@@ -63,8 +63,8 @@ pub(super) trait Rig {
     fn elapsed(&self) -> Duration;
     /// Which run comes next, for what is noted of its annotations.
     fn next_run(&mut self, config: usize, run: usize);
-    /// Waits while the GPU is too hot.
-    fn before_run(&mut self) -> Result<()>;
+    /// Waits while the GPU is too hot. Whether it had to.
+    fn before_run(&mut self) -> Result<bool>;
     /// Brings the cache into its state.
     fn before_region(&mut self) -> Result<()>;
     fn open(&mut self, name: &str) -> Region;

@@ -1,8 +1,8 @@
 //! Reports as text: for people on a terminal or in Markdown, for programs as CSV.
 
 use super::builder::{BUSY, SPAN};
-use super::report::{Aggregate, Report};
-use crate::stats::Interval;
+use super::report::{Aggregate, Normalised, Report};
+use crate::stats::{DEFAULT_MARGIN, Interval};
 
 /// A heading, and rows of as many cells.
 #[derive(Clone, Debug, Default)]
@@ -24,7 +24,7 @@ pub(super) fn people(report: &Report) -> Table {
             .to_vec();
     if let Some(baseline) = &report.baseline {
         heading.push(format!("/ {baseline}"));
-        heading.push("95 % interval".to_owned());
+        heading.extend(["95 % interval", "verdict"].map(str::to_owned));
     }
     let rows = report.aggregates.iter().filter(is_shown).map(|aggregate| {
         let told = &aggregate.told;
@@ -54,6 +54,11 @@ pub(super) fn people(report: &Report) -> Table {
             let ratio = |ratio: f64| format!("{ratio:.4}");
             cells.push(normalised.map_or("-".to_owned(), |normalised| ratio(normalised.ratio)));
             cells.push(interval(normalised.and_then(|normalised| normalised.interval), &ratio));
+            let is_time_of_another =
+                |n: &&Normalised| &*aggregate.unit == "ns" && *n.baseline != *aggregate.annotation;
+            let verdict = normalised.filter(is_time_of_another).filter(|n| n.interval.is_some());
+            let verdict = verdict.map(|n| n.comparison.verdict(DEFAULT_MARGIN).to_string());
+            cells.push(verdict.unwrap_or_else(|| "-".to_owned()));
         }
         cells
     });

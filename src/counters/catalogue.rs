@@ -92,7 +92,8 @@ impl Catalogue {
         Self::with(PlanningLibrary::get(Some(cupti_path.as_ref()))?, chip, None)
     }
 
-    /// What a device of this machine can count, as far as can be told without a context.
+    /// What a device of this machine can count. Where a context of the device is current, it is asked which counters are
+    /// free, once in the process (some 0.1 s), which a session would have to do; else what the chip has is planned with.
     ///
     /// # Errors
     /// As [`of_chip`](Self::of_chip), and [`ErrorKind::NoDriver`] or [`ErrorKind::NoDevice`] without one.
@@ -106,7 +107,7 @@ impl Catalogue {
         let library = PlanningLibrary::get(None)?;
         library.cupti.initialize_profiler()?;
         let chip = library.cupti.chip_name(ordinal)?;
-        Self::with(library, &chip, None)
+        Self::with(library, &chip, super::device::availability_for_plan(ordinal))
     }
 
     /// With what a context says of its counters.

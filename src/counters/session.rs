@@ -289,6 +289,13 @@ impl Session {
         check_dropped(timed(&mut timings.decode, || profiler.decode()).map_err(explained)?, room)?;
         let begun = Instant::now();
         let count = profiler.ranges()?;
+        if count == 0 && !launches.kernels.is_empty() {
+            // 12.9 on an H200 with a driver of CUDA 13.0.
+            let version = target.libraries.version;
+            let what = format!("{version} counted none of {} kernels by itself", launches.kernels.len());
+            return Err(Error::new(ErrorKind::NotSupported, what)
+                .with_hint("use CUPTI 13.0 or newer, or ranges with Session::run"));
+        }
         let kernels_known = launches.kernels.len() == count && !launches.is_uncertain;
         let mut ranges = Vec::with_capacity(count);
         // CUPTI calls the ranges 0, 1, … in the order of the launches; their order in the data is not promised.

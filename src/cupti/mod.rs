@@ -23,7 +23,7 @@ pub(crate) use callbacks::{begin_session, end_session, faults, panic_in, resume_
 pub(crate) use clocks::{ClockLock, ClockMode};
 pub(crate) use contexts::CONTEXTS;
 pub(crate) use libraries::{Libraries, PlanningLibrary};
-pub(crate) use slot::{Holder, Slot, kernels_are_on, leave_kernels_on};
+pub(crate) use slot::{Holder, Slot, counts_now, kernels_are_on, leave_kernels_on};
 
 use crate::buffer::Filled;
 use crate::error::{Error, ErrorKind, Result};

@@ -35,6 +35,11 @@ pub(crate) fn kernels_are_on() -> bool {
     KERNELS_ARE_ON.load(Ordering::Relaxed)
 }
 
+/// Whether a counter session runs.
+pub(crate) fn counts_now() -> bool {
+    TAKEN.load(Ordering::Relaxed) == Holder::Counters as u8
+}
+
 /// Held by the session that runs.
 pub(crate) struct Slot {
     /// What is in force again when it is dropped.

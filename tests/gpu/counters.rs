@@ -259,7 +259,13 @@ fn each_kernel_is_counted_under_its_name_and_range() -> Outcome {
             cuprof::in_range("inner", || work.read())?;
             work.empty(1000)?;
             work.add()
-        })?;
+        });
+        if counted.as_ref().is_err_and(|error| error.kind == ErrorKind::NotSupported) {
+            // 12.9 counts no kernel by itself, and the error says so.
+            assert!(Catalogue::of_device(0)?.cupti_version().starts_with("12."), "{counted:?}");
+            return Ok(());
+        }
+        let counted = counted?;
         report(&format!("kernels of {} passes", counted.plan.passes()), &counted);
         assert!(counted.kernels_known);
         let kernels: Vec<_> =

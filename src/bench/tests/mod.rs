@@ -34,6 +34,8 @@ struct World {
     /// The next of these fails with this error.
     failing: Option<(&'static str, ErrorKind)>,
     conditions: Option<RunConditions>,
+    /// The next run has to wait.
+    is_hot: bool,
     losses: Vec<Loss>,
     /// Values of counters, by annotation and metric.
     counts: Vec<(&'static str, &'static str, f64)>,
@@ -69,6 +71,11 @@ impl Gpu {
     /// The next call of this name fails.
     pub fn fail(&self, call: &'static str, kind: ErrorKind) {
         self.0.borrow_mut().failing = Some((call, kind));
+    }
+
+    /// The next run has to wait.
+    pub fn is_hot(&self) {
+        self.0.borrow_mut().is_hot = true;
     }
 
     pub fn lose(&self, loss: Loss) {
@@ -130,8 +137,9 @@ impl Rig for Gpu {
 
     fn next_run(&mut self, _config: usize, _run: usize) {}
 
-    fn before_run(&mut self) -> Result<()> {
-        self.call("before_run")
+    fn before_run(&mut self) -> Result<bool> {
+        self.call("before_run")?;
+        Ok(std::mem::take(&mut self.0.borrow_mut().is_hot))
     }
 
     fn before_region(&mut self) -> Result<()> {

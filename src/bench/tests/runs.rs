@@ -8,7 +8,7 @@ use super::super::measured::tick_ns;
 use super::super::{Bench, Config, DURATION, KernelPattern, Order, Purpose, Scope, Value};
 use super::{Gpu, TestOutcome, values};
 use crate::control::RunConditions;
-use crate::stats::{Precision, Random, StopReason, StopRule};
+use crate::stats::{Precision, Random, StopReason, StopRule, Verdict};
 
 #[test]
 fn kernels_of_an_annotation_are_summed_up_and_listed_one_by_one() -> TestOutcome {
@@ -48,6 +48,23 @@ fn warm_up_runs_come_first_and_are_not_measured() -> TestOutcome {
         |config| [(config, Purpose::WarmUp, 0), (config, Purpose::WarmUp, 1), (config, Purpose::Timing, 0)];
     assert_eq!(purposes.into_inner(), [of(1), of(2)].concat());
     assert_eq!(values(&report, 0, "work", DURATION).len(), 1);
+    Ok(())
+}
+
+#[test]
+fn after_a_pause_for_heat_it_warms_up_again() -> TestOutcome {
+    let gpu = Gpu::default();
+    let purposes = RefCell::new(Vec::new());
+    let report = gpu.run(Bench::new("hot").warm_up(1).runs(3), |run, ()| {
+        purposes.borrow_mut().push(run.purpose());
+        if run.purpose() == Purpose::Timing && run.number() == 0 {
+            gpu.is_hot();
+        }
+        run.measure("work", || gpu.launch("k", 1_000));
+    })?;
+    let [warm, timed] = [Purpose::WarmUp, Purpose::Timing];
+    assert_eq!(purposes.into_inner(), [warm, timed, warm, timed, timed]);
+    assert_eq!(values(&report, 0, "work", DURATION).len(), 3);
     Ok(())
 }
 
@@ -188,6 +205,8 @@ fn a_ratio_has_an_interval_from_pairs_of_the_same_run() -> TestOutcome {
     let interval = normalised.interval.ok_or("no interval")?;
     assert!(interval.contains(normalised.ratio) && (normalised.ratio - 0.5).abs() < 0.001, "{normalised:?}");
     assert!(interval.half_width() < 0.001, "far less than the machine's own 10 %: {interval:?}");
+    assert_eq!(normalised.comparison.verdict(0.01), Verdict::Faster);
+    assert!(report.to_string().contains("FASTER"), "{report}");
     let own = report.aggregate(0, "fp32", DURATION).and_then(|aggregate| aggregate.normalised.clone());
     assert_eq!(own.map(|own| own.ratio), Some(1.0));
     Ok(())
