@@ -44,6 +44,9 @@ fn help_is_as_reviewed() -> Outcome {
         ("help_summary.txt", "summary --help"),
         ("help_replay.txt", "replay --help"),
         ("help_metrics.txt", "metrics --help"),
+        ("help_trace.txt", "trace --help"),
+        ("help_clocks.txt", "clocks --help"),
+        ("help_recover.txt", "recover --help"),
     ] {
         compare(file, &line(arguments)?.expect(0)?.out)?;
     }

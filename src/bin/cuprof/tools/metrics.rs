@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use cuprof::ErrorKind;
-use cuprof::counters::{Catalogue, Metric, MetricKind, Preset, chips};
+use cuprof::counters::{Catalogue, Metric, MetricKind, Plan, Preset, chips};
 
 use crate::args::{Chip, Metrics, MetricsCommand};
 use crate::exit::{Failure, SUCCESS, USAGE};
@@ -14,9 +14,9 @@ pub fn run(metrics: &Metrics) -> Result<u8, Failure> {
         MetricsCommand::Chips => lines(chips()?),
         MetricsCommand::List { chip, words } => list(&catalogue(chip)?, words)?,
         MetricsCommand::Describe { chip, names } => describe(&catalogue(chip)?, names)?,
-        MetricsCommand::Plan { chip, names } => catalogue(chip)?.plan(names)?.to_string(),
+        MetricsCommand::Plan { chip, names } => planned(chip, names)?.to_string(),
         MetricsCommand::Passes { chip, names } => {
-            let plan = catalogue(chip)?.plan(names)?;
+            let plan = planned(chip, names)?;
             if let Some(missing) = plan.missing().iter().find(|missing| missing.preset.is_none()) {
                 return Err(Failure::new(USAGE, format!("{}: {}", missing.name, missing.reason)));
             }
@@ -30,6 +30,20 @@ pub fn run(metrics: &Metrics) -> Result<u8, Failure> {
 
 fn lines(texts: impl IntoIterator<Item = impl AsRef<str>>) -> String {
     texts.into_iter().map(|text| format!("{}\n", text.as_ref())).collect()
+}
+
+fn planned(chip: &Chip, names: &[String]) -> Result<Plan, Failure> {
+    Ok(catalogue(chip)?.plan(names).map_err(in_words)?)
+}
+
+/// What to do next as it is done here.
+fn in_words(error: cuprof::Error) -> cuprof::Error {
+    let is_about_names = error.hint.as_deref().is_some_and(|hint| hint.contains("Catalogue::search"));
+    if is_about_names {
+        error.with_hint("look for names with `cuprof metrics list --chip NAME WORDS`")
+    } else {
+        error
+    }
 }
 
 fn catalogue(chip: &Chip) -> Result<Catalogue, Failure> {
@@ -60,7 +74,8 @@ fn list(catalogue: &Catalogue, words: &[String]) -> Result<String, Failure> {
 fn describe(catalogue: &Catalogue, names: &[String]) -> Result<String, Failure> {
     let mut text = String::new();
     for name in names {
-        let Metric { kind, unit, hardware_unit, description, .. } = catalogue.describe(name)?;
+        let Metric { kind, unit, hardware_unit, description, .. } =
+            catalogue.describe(name).map_err(in_words)?;
         let kind = format!("{kind:?}").to_lowercase();
         // Writing to a String does not fail.
         let _ = writeln!(text, "{name}\n  {description}\n  {kind}, in {unit}");
