@@ -376,6 +376,7 @@ fn values(aggregate: &Aggregate) -> AggregateValues {
         mean_interval: ends(told.mean_interval),
         std_dev: told.std_dev,
         cv: told.cv,
+        is_stable: told.is_stable(),
         min: told.min,
         max: told.max,
         quantiles: told.quantiles.map_or([None; 7], |quantiles| quantiles.map(Some)),

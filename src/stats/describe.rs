@@ -69,6 +69,12 @@ impl Description {
     /// What [`quantiles`](Self::quantiles) are for.
     pub const QUANTILES: [f64; 7] = [0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99];
 
+    /// Whether the standard deviation is less than 2 % of the mean; false where it is not known.
+    #[must_use]
+    pub fn is_stable(&self) -> bool {
+        self.cv.is_some_and(|cv| cv < 0.02)
+    }
+
     /// The median.
     #[must_use]
     pub fn median(&self) -> Option<f64> {

@@ -98,6 +98,8 @@ table! {
         std_dev: Nullable<Reals> = row.told.std_dev;
         /// Standard deviation over mean.
         cv_ratio: Nullable<Reals> = row.told.cv;
+        /// Whether cv_ratio is below 2 %; false where it is not known.
+        stable: Flags = row.told.is_stable;
         /// Least value.
         min: Nullable<Reals> = row.told.min;
         /// Greatest value.

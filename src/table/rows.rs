@@ -320,6 +320,7 @@ pub(crate) struct AggregateValues {
     pub mean_interval: [Option<f64>; 2],
     pub std_dev: Option<f64>,
     pub cv: Option<f64>,
+    pub is_stable: bool,
     pub min: Option<f64>,
     pub max: Option<f64>,
     /// P1, P5, P25, P50, P75, P95, P99.

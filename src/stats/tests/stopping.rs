@@ -93,3 +93,48 @@ fn values_of_one_tick_stop_and_claim_no_more_than_half_a_tick() -> Outcome {
     assert_eq!(stopped.reason, StopReason::PrecisionReached);
     Ok(())
 }
+
+/// How often the interval at the stop has the true median in it, of values with this correlation of neighbours, and of
+/// which 5 % are interruptions.
+fn coverage_at_the_stop(seed: u64, correlation: f64) -> Result<f64, Box<dyn std::error::Error>> {
+    const TRIALS: usize = 300;
+    let rule = StopRule::Precision(Precision { max_runs: 2_560, ..Precision::default() });
+    let mut random = Random::new(seed);
+    let mut held = 0;
+    for _ in 0..TRIALS {
+        let mut state = normal(&mut random);
+        let mut values = Vec::new();
+        loop {
+            state = correlation * state + (1.0 - correlation * correlation).sqrt() * normal(&mut random);
+            let interruption = if random.unit() < 0.05 { -0.08 * random.unit().ln() } else { 0.0 };
+            values.push(20_000.0 * (1.0 + 0.01 * state + interruption));
+            if !values.len().is_multiple_of(20) {
+                continue;
+            }
+            let looked = looked(&values, values.len(), 1, 0.0);
+            match rule.look(looked)?.map(|stopped| stopped.reason) {
+                // Planned out of reach from few values: the next look decides.
+                Some(StopReason::OutOfReach) | None => {}
+                Some(_) => break,
+            }
+        }
+        let told = describe(&Sample::new(values)?, 0.0);
+        let median = 20_000.0 * (1.0 + 0.01 * MIXTURE_SHIFT);
+        held += usize::from(told.median_interval.is_some_and(|interval| interval.contains(median)));
+    }
+    Ok(held as f64 / TRIALS as f64)
+}
+
+/// By how much the median is above that of the undisturbed values, in units of σ: the solution of
+/// 0.95 Φ(x) + 0.05 G(x) = ½ with G the distribution of a normal value plus an exponential one of mean 8.
+const MIXTURE_SHIFT: f64 = 0.059_448;
+
+#[test]
+fn to_look_again_and_again_costs_no_coverage() -> Outcome {
+    for (seed, correlation) in [(41, 0.0), (42, 0.5)] {
+        let share = coverage_at_the_stop(seed, correlation)?;
+        println!("at the stop, correlation {correlation}: {share:.3}");
+        assert!(share >= 0.93, "{share} for a correlation of {correlation}");
+    }
+    Ok(())
+}
