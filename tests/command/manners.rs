@@ -166,6 +166,24 @@ fn an_output_is_whole_or_not_there() -> Outcome {
 }
 
 #[test]
+fn a_trace_of_damaged_files_leaves_nothing() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let dataset = copy_of("quickstart.cuprof", folder.path())?;
+    let part = dataset.join("launches-00000.parquet");
+    let mut bytes = fs::read(&part)?;
+    // A page, which has a checksum: found when it is read, and the trace is begun by then.
+    let middle = bytes.len() / 3;
+    bytes[middle] ^= 0xff;
+    fs::write(&part, bytes)?;
+    let arguments = ["trace", "quickstart.cuprof", "--output", "run.pftrace"];
+    let found = finished(cuprof().args(arguments).current_dir(folder.path()))?.expect(65)?;
+    assert!(found.err.contains("launches-00000.parquet"), "{}", found.err);
+    let left: Vec<_> = fs::read_dir(folder.path())?.flatten().map(|entry| entry.file_name()).collect();
+    assert_eq!(left, ["quickstart.cuprof"]);
+    Ok(())
+}
+
+#[test]
 fn a_pipe_that_is_closed_early_is_no_error() -> Outcome {
     // More than a pipe holds, so that writing meets the closed end.
     let mut command = cuprof();
