@@ -581,11 +581,15 @@ fn b70_what_the_work_changes_is_as_without_counting_or_restored_by_the_program()
         Ok(counted[0])
     };
     let plan = plan(&[THROUGHPUT, INSTRUCTIONS])?;
-    // CUPTI restores what each kernel changes.
-    Session::new(plan.clone()).run_kernels(|| {
+    // CUPTI restores what each kernel changes, where it counts kernels by themselves at all.
+    let by_kernels = Session::new(plan.clone()).run_kernels(|| {
         work.add()?;
         known.count_up(&stream, &mut counter, BLOCKS)
-    })?;
+    });
+    match by_kernels {
+        Err(error) if error.kind == ErrorKind::NotSupported => println!("kernels by themselves: {error}"),
+        counted => drop(counted?),
+    }
     assert_eq!(counted_up(&counter)?, each);
     assert!(work.y()?.iter().all(|y| *y == 1.0), "y += x was not made once");
     // Known before: the work runs as often as the plan has passes.

@@ -10,6 +10,7 @@ use crate::Outcome;
 use crate::frame::Frame;
 use crate::library::{Simulated, Work};
 use crate::process::{Process, libraries};
+use crate::session::Ends;
 
 const READ: &str = "dram__bytes_read.sum";
 
@@ -95,7 +96,7 @@ fn a_bench_times_what_its_annotations_launch_and_then_counts_it() -> Outcome {
             fact("gpu.uuid").is_some() && fact("bench.clocks").is_some() && fact("bench.thermal").is_some()
         );
         // Another session can start.
-        Profiler::builder().start()?.finish()?;
+        Profiler::builder().start()?.whole()?;
         Ok(())
     })
 }
@@ -148,7 +149,7 @@ fn a_bench_is_refused_where_another_session_runs_and_where_nothing_would_count()
         let profiler = Profiler::builder().start()?;
         let error = measure(Bench::new("second")).err().ok_or("it ran beside another session")?.error;
         assert_eq!(error.kind, ErrorKind::AlreadyRunning);
-        profiler.finish()?;
+        profiler.whole()?;
         let report = measure(Bench::new("none").only_kernels(KernelPattern::name("nobody")))?;
         assert!(report.samples().iter().all(|sample| !sample.valid));
         let error =

@@ -336,6 +336,20 @@ pub fn given(variable: impl AsRef<OsStr>) -> PathBuf {
     std::env::var_os(variable).unwrap().into()
 }
 
+/// Gives a signal its default action: a process that a shell has started in the background ignores SIGINT, and so do
+/// all that it starts.
+#[expect(unsafe_code, reason = "std has no way to set a signal's action")]
+pub fn default_action(number: i32) {
+    const SIG_DFL: usize = 0;
+    // SAFETY: this is the C library's own, which every program of std is linked with; a handler is as large as a
+    // pointer.
+    unsafe extern "C" {
+        fn signal(number: i32, handler: usize) -> usize;
+    }
+    // SAFETY: the default action needs no handler.
+    unsafe { signal(number, SIG_DFL) };
+}
+
 /// Forks; the child runs this and exits at once. Returns whether it was true there.
 #[expect(unsafe_code, reason = "there is no safe way to fork")]
 pub fn fork_and_run(inside: impl FnOnce() -> bool) -> std::io::Result<bool> {

@@ -8,7 +8,7 @@ use cuprof::{Dataset, ErrorKind, Profiler, Table};
 
 use crate::Outcome;
 use crate::library::{Simulated, Work};
-use crate::process::{End, Process, given, is_inside, skip};
+use crate::process::{End, Process, default_action, given, is_inside, skip};
 use crate::session::{Ends, traced, traced_as};
 
 /// A limit for calls that hang, and what a test allows on top.
@@ -294,7 +294,9 @@ fn b54_however_the_process_ends_its_exit_code_is_its_own_and_the_files_can_be_re
         let number = if signal == "INT" { 2 } else { 15 };
         left_behind(way, End::Signal(number), |profiler| {
             let _running = profiler;
-            let signal = if given("WAY").to_str() == Some("interrupted") { "INT" } else { "TERM" };
+            let interrupted = given("WAY").to_str() == Some("interrupted");
+            let (signal, number) = if interrupted { ("INT", 2) } else { ("TERM", 15) };
+            default_action(number);
             let kill = format!("kill -{signal} {}", std::process::id());
             std::process::Command::new("sh").args(["-c", &kill]).status()?;
             loop {
