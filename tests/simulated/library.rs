@@ -92,6 +92,8 @@ functions! {
     /// Writes into the buffers that are kept, and gives them back at the next flush.
     write_late = b"sim_write_late"();
     hang_locked_in = b"sim_hang_locked"(name: *const c_char);
+    /// Waits until the function that hangs has been called, and no other returns any more.
+    await_hang = b"sim_await_hang"();
     calls_to = b"sim_calls"(name: *const c_char) -> u64;
     await_call_to = b"sim_await_call"(name: *const c_char, count: u64);
     /// Prints which functions were called.

@@ -66,7 +66,7 @@ fn b44_a_flush_that_never_returns_is_left_alone_and_told() -> Outcome {
         let output = folder.path().join("run.cuprof");
         let profiler = Profiler::builder().output(&output).finish_timeout(SOON).start()?;
         let cupti = Simulated::get();
-        cupti.launch(10_000);
+        cupti.launch(5_000);
         cupti.await_delivery();
         let error = profiler.flush().err().ok_or("the flush came back")?;
         assert_eq!(error.kind, ErrorKind::Timeout);
@@ -77,7 +77,7 @@ fn b44_a_flush_that_never_returns_is_left_alone_and_told() -> Outcome {
         assert!(error.to_string().contains("finish_timeout"), "{error}");
         // What had come is there, in the profile and in the files: every full buffer.
         let came = profile.launches();
-        assert!((5_000..10_000).contains(&came), "{came}");
+        assert!((2_500..5_000).contains(&came), "{came}");
         let dataset = Dataset::open(&output)?;
         assert!(dataset.is_complete());
         assert_eq!(dataset.rows(Table::Launches), came);
@@ -112,8 +112,7 @@ fn a_clock_that_is_never_told_keeps_no_row_back() -> Outcome {
         cupti.launch(10);
         profiler.flush()?;
         cupti.hang_locked(c"cuptiGetTimestamp");
-        let calls = cupti.calls(c"cuptiGetTimestamp");
-        cupti.await_call(c"cuptiGetTimestamp", calls + 1); // at least every second
+        cupti.await_hang(); // it is asked at least every second
         let (error, profile) = profiler.failing(&[("flush_timeouts", 1)])?;
         assert_eq!(error.kind, ErrorKind::Timeout);
         assert_eq!(profile.launches(), 10);
@@ -127,7 +126,7 @@ fn a_worker_that_hangs_in_cupti_is_left_alone() -> Outcome {
     process.failing("cuptiActivityGetNextRecord:*:hang").run(|| {
         let profiler = Profiler::builder().finish_timeout(SOON).start()?;
         let cupti = Simulated::get();
-        cupti.launch(10_000);
+        cupti.launch(5_000);
         cupti.await_call(c"cuptiActivityGetNextRecord", 1);
         let error = profiler.flush().err().ok_or("the worker answered")?;
         assert_eq!(error.kind, ErrorKind::Timeout);

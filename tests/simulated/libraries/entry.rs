@@ -107,12 +107,21 @@ static GATE: RwLock<()> = RwLock::new(());
 /// The call that never returns, and meanwhile no other does either.
 static HANGS_LOCKED: Mutex<&'static str> = Mutex::new("");
 static ANY_HANGS_LOCKED: AtomicBool = AtomicBool::new(false);
+/// Whether it has been called and holds the lock.
+static HANGING: Mutex<bool> = Mutex::new(false);
+static HANGS: Condvar = Condvar::new();
 
 /// From here on, this function never returns, and once it has been called no other does either.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sim_hang_locked(name: *const c_char) {
     *HANGS_LOCKED.lock().unwrap() = String::leak(unsafe { text(name) }.to_owned());
     ANY_HANGS_LOCKED.store(true, Ordering::Relaxed);
+}
+
+/// Waits until that function has been called, and no other returns any more.
+#[unsafe(no_mangle)]
+pub extern "C" fn sim_await_hang() {
+    drop(HANGS.wait_while(HANGING.lock().unwrap(), |hanging| !*hanging).unwrap());
 }
 
 /// The call that waits until the test says that it may go on: `SIM_SLOW`.
@@ -291,6 +300,8 @@ pub fn enter(call: &'static Call, argument: u32) -> Result<(), Code> {
     if ANY_HANGS_LOCKED.load(Ordering::Relaxed) {
         if *HANGS_LOCKED.lock().unwrap() == call.name {
             let _locked = GATE.write();
+            *HANGING.lock().unwrap() = true;
+            HANGS.notify_all();
             park();
         }
         drop(GATE.read());
