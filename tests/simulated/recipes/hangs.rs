@@ -290,6 +290,12 @@ fn b54_however_the_process_ends_its_exit_code_is_its_own_and_the_files_can_be_re
         let _running = profiler;
         std::process::abort()
     })?;
+    left_behind("a panic that aborts", End::Signal(6), |profiler| {
+        // As in a program built with panic = "abort": nothing unwinds, so nothing is dropped.
+        std::panic::set_hook(Box::new(|_| std::process::abort()));
+        let _running = profiler;
+        panic!("the program fails")
+    })?;
     for (way, signal) in [("interrupted", "INT"), ("terminated", "TERM")] {
         let number = if signal == "INT" { 2 } else { 15 };
         left_behind(way, End::Signal(number), |profiler| {
