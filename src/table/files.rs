@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
@@ -120,16 +120,32 @@ pub(super) fn is_written(folder: &Path) -> Error {
         .with_hint("give each process an output of its own, for example with its id in the name")
 }
 
+/// A folder's files cannot be listed; with what to do where it is a file.
+pub(super) fn cannot_list(folder: &Path, error: io::Error) -> Error {
+    let is_file = error.kind() == io::ErrorKind::NotADirectory;
+    let error = Error::io("cannot list", folder, error);
+    if is_file {
+        return error
+            .with_hint("a dataset is a folder of Parquet files; a recording is replayed into one first");
+    }
+    error
+}
+
 /// Makes the folder ready for a new dataset.
 ///
 /// # Errors
 ///
-/// `OutputExists` where something is there already: a file, a folder of other things, a dataset that is being written,
+/// `Config` where the path names no folder of its own. `OutputExists` where something is there already: a file, a folder of other things, a dataset that is being written,
 /// or, without `overwrite`, another dataset. Only files that a dataset is made of are ever removed.
 pub(super) fn prepare_folder(folder: &Path, overwrite: bool) -> Result<Entered> {
     let refuse = |why: &str, hint: &str| {
         Err(Error::new(ErrorKind::OutputExists, format!("{} {why}", folder.display())).with_hint(hint))
     };
+    // An empty path, or one that climbs, would be the folder of something else once what is missing was created.
+    if matches!(folder.components().next_back(), None | Some(Component::ParentDir)) {
+        let what = format!("{folder:?} names no folder for a dataset");
+        return Err(Error::new(ErrorKind::Config, what).with_hint("name one, such as run.cuprof"));
+    }
     match fs::metadata(folder) {
         Ok(found) if !found.is_dir() => return refuse("is a file", "choose another output"),
         Ok(_) => {}
@@ -140,7 +156,7 @@ pub(super) fn prepare_folder(folder: &Path, overwrite: bool) -> Result<Entered> 
         Err(error) => return Err(Error::io("cannot look at", folder, error)),
     }
 
-    let list = |error| Error::io("cannot list", folder, error);
+    let list = |error| cannot_list(folder, error);
     let mut ours = Vec::new();
     let mut others = 0;
     for entry in fs::read_dir(folder).map_err(list)? {

@@ -15,7 +15,7 @@ use parquet::arrow::arrow_reader::{
 };
 use parquet::errors::ParquetError;
 
-use super::files::{is_entered, parse_part, part_path};
+use super::files::{cannot_list, is_entered, parse_part, part_path};
 use super::schema::{SCHEMA_VERSION, SCHEMA_VERSION_KEY, TABLE_KEY, Table};
 use super::writer::{ALWAYS, parts_fact};
 use crate::error::{Error, ErrorKind, Result};
@@ -93,7 +93,7 @@ impl Dataset {
     /// the tables. The file is named.
     pub fn open(folder: impl AsRef<Path>) -> Result<Self> {
         let folder = folder.as_ref();
-        let list = |error| Error::io("cannot list", folder, error);
+        let list = |error| cannot_list(folder, error);
         let mut numbers: BTreeMap<Table, Vec<u32>> = BTreeMap::new();
         for entry in std::fs::read_dir(folder).map_err(list)? {
             let name = entry.map_err(list)?.file_name();

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::files::{
-    WRITING, is_being_written, is_entered, is_written, parse_part, parse_temporary, part_path,
+    WRITING, cannot_list, is_being_written, is_entered, is_written, parse_part, parse_temporary, part_path,
 };
 use super::reader::{Dataset, is_whole};
 use super::schema::Table;
@@ -110,7 +110,7 @@ impl fmt::Display for Recovery {
 /// or changed: what has been done until then stays done.
 pub fn recover(folder: impl AsRef<Path>) -> Result<Recovery> {
     let folder = folder.as_ref();
-    let list = |error| Error::io("cannot list", folder, error);
+    let list = |error| cannot_list(folder, error);
     let mut parts: BTreeMap<Table, BTreeMap<u32, PathBuf>> = BTreeMap::new();
     let mut temporaries = Vec::new();
     for entry in fs::read_dir(folder).map_err(list)? {

@@ -36,13 +36,25 @@ fn every_end_has_its_code() -> Outcome {
         ("metrics presets nonsense", 64, "known: headline"),
         ("summary quickstart.cuprof --output quickstart.cuprof", 73, "--force"),
         ("summary quickstart.cuprof --output nowhere/x.txt", 73, "nowhere/x.txt"),
-        ("summary quickstart.cuprof --output /dev/full", 73, "exists"),
+        ("summary quickstart.cuprof --output /dev/full", 73, "is a device"),
     ];
     for (arguments, code, said) in table {
         let found = line(arguments)?.expect(code)?;
         assert!(found.err.contains(said), "{arguments}: {}", found.err);
         assert_eq!(found.err.is_empty(), code == 0, "{arguments}: {}", found.err);
     }
+    Ok(())
+}
+
+#[test]
+fn a_device_or_a_pipe_is_never_replaced() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let pipe = folder.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status()?.success());
+    let found =
+        line(&format!("summary quickstart.cuprof --output {} --force", pipe.display()))?.expect(73)?;
+    assert!(found.err.contains("is a device or a pipe"), "{}", found.err);
+    assert!(!pipe.symlink_metadata()?.is_file());
     Ok(())
 }
 

@@ -90,9 +90,18 @@ pub fn write_text(path: Option<&Path>, force: bool, text: &str) -> Result<(), Fa
     output.finish()
 }
 
-/// Refuses what is there already.
+/// Refuses what is there already, and always what is no file or folder: a new file would take a device's place.
 pub fn refuse_existing(path: &Path, force: bool) -> Result<(), Failure> {
-    if !force && path.symlink_metadata().is_ok() {
+    let Ok(found) = path.symlink_metadata() else { return Ok(()) };
+    let kind = found.file_type();
+    if !(kind.is_file() || kind.is_dir() || kind.is_symlink()) {
+        let what = format!(
+            "{} is a device or a pipe\n  leave --output out, and redirect standard output to it",
+            path.display()
+        );
+        return Err(Failure::new(OUTPUT, what));
+    }
+    if !force {
         let what = format!("{} exists\n  name another output, or replace it with --force", path.display());
         return Err(Failure::new(OUTPUT, what));
     }

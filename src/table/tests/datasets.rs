@@ -76,6 +76,24 @@ fn a_dataset_is_only_replaced_when_asked() -> TestResult {
 }
 
 #[test]
+fn a_path_that_names_no_folder_of_its_own_is_refused() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    for path in [Path::new(""), &folder.path().join("absent/..")] {
+        assert_eq!(kind(DatasetWriter::create(path, overwriting())), Some(ErrorKind::Config), "{path:?}");
+    }
+    assert!(names(folder.path())?.is_empty(), "nothing was created");
+    Ok(())
+}
+
+#[test]
+fn a_file_in_a_datasets_place_is_told_what_a_dataset_is() -> TestResult {
+    let file = tempfile::NamedTempFile::new()?;
+    let error = Dataset::open(file.path()).err().ok_or("a file was opened as a dataset")?;
+    assert!(error.to_string().contains("a dataset is a folder"), "{error}");
+    Ok(())
+}
+
+#[test]
 fn what_is_not_a_dataset_is_never_touched() -> TestResult {
     let folder = tempfile::tempdir()?;
     fs::write(folder.path().join("launches-1.parquet"), "a file of somebody else")?;
