@@ -19,7 +19,7 @@ use crate::error::{Error, ErrorKind};
 pub(crate) const ROW_GROUP_ROWS: usize = 131_072;
 
 /// Text that ends a row group early, since arguments and names have no length of their own.
-const ROW_GROUP_TEXT_BYTES: usize = 32 << 20;
+pub(crate) const ROW_GROUP_TEXT_BYTES: usize = 32 << 20;
 
 /// Text is summed up only now and then; a table of many columns would notice.
 const ROWS_PER_TEXT_CHECK: usize = 64;

@@ -9,10 +9,10 @@ use parquet::basic::{Compression, Encoding};
 use parquet::file::metadata::ParquetMetaData;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 
-use super::samples::{fill, launch, write};
+use super::samples::{fill, launch, range, write};
 use crate::error::Result;
 use crate::table::schema::{SCHEMA_VERSION, Table};
-use crate::table::table_writer::ROW_GROUP_ROWS;
+use crate::table::table_writer::{ROW_GROUP_ROWS, ROW_GROUP_TEXT_BYTES};
 use crate::table::writer::{TableSink, WriterOptions};
 
 fn metadata(path: &Path) -> ParquetMetaData {
@@ -63,6 +63,25 @@ fn columns_have_the_encodings_of_their_kinds() -> Result<()> {
         assert_eq!(encodings[name], (vec![Encoding::PLAIN, Encoding::RLE_DICTIONARY], true), "{name}");
     }
     assert_eq!(encodings["valid"], (vec![Encoding::PLAIN], false));
+    Ok(())
+}
+
+#[test]
+fn much_text_ends_a_row_group_early_and_is_written_whole() -> Result<()> {
+    const ROWS: u64 = 200;
+    const NAME_BYTES: usize = 300 << 10;
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    write(folder.path(), WriterOptions::default(), |writer| {
+        for mut row in (1..=ROWS).filter_map(range) {
+            row.name = format!("{:08}{}", row.n_launches, "n".repeat(NAME_BYTES - 8)).into();
+            writer.range(&row);
+        }
+    })?;
+    let metadata = metadata(&folder.path().join("ranges-00000.parquet"));
+    let text_bytes = ROWS as usize * NAME_BYTES;
+    // Looked at every so many rows, a group has a little more than its bound.
+    assert_eq!(metadata.num_row_groups(), text_bytes.div_ceil(ROW_GROUP_TEXT_BYTES), "{text_bytes} bytes");
+    assert_eq!(metadata.file_metadata().num_rows(), ROWS as i64);
     Ok(())
 }
 
