@@ -167,6 +167,27 @@ fn b09_no_attribute_is_needed() -> Outcome {
 }
 
 #[test]
+fn b09_each_attribute_is_optional_by_itself() -> Outcome {
+    // Cleared buffers, buffers of the device, and how threads are numbered.
+    for script in
+        ["cuptiActivitySetAttribute:5:27", "cuptiActivitySetAttribute:6:27", "cuptiSetThreadIdType:*:27"]
+    {
+        let process = Process::of(b09_each_attribute_is_optional_by_itself).failing(script);
+        process.with("REFUSED", script).run(|| {
+            if given("REFUSED").to_str() != Some(script) {
+                return Ok(());
+            }
+            let run = traced(&[], |cupti| cupti.launch(20))?;
+            assert_eq!(run.profile.launches(), 20);
+            let refused = run.dataset.env()?.keys().filter(|key| key.starts_with("refused.")).count();
+            assert_eq!(refused, 1, "{script}");
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+#[test]
 fn b10_numbers_that_no_header_knows_are_rows_with_their_numbers() -> Outcome {
     Process::of(b10_numbers_that_no_header_knows_are_rows_with_their_numbers).run(|| {
         let run = traced(&[], |cupti| {
