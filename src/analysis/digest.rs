@@ -17,7 +17,7 @@ use super::gather::{
 };
 use super::tree::{Instances, Key, Own, tree};
 use crate::error::Result;
-use crate::summary::{Counts, WARNING};
+use crate::summary::{Counts, KernelSummary, TransferSummary, WARNING, sort_kernels, sort_transfers};
 use crate::table::schema::Table;
 
 pub use super::busy::{Busy, DeviceTime, StreamTime};
@@ -60,9 +60,9 @@ pub struct Digest {
     /// Ranges by path: parents before their children, siblings by GPU time.
     pub ranges: Vec<RangeTime>,
     /// Kernels by name, the longest total first.
-    pub kernels: Vec<KernelTime>,
+    pub kernels: Vec<KernelSummary>,
     /// Transfers by kind, the longest total first.
-    pub transfers: Vec<TransferTime>,
+    pub transfers: Vec<TransferSummary>,
     /// Devices, and the streams of each: when they worked, and when not.
     pub devices: Vec<DeviceTime>,
     /// The time of each kernel in each range path, without nested ranges; none for outside of all ranges.
@@ -85,44 +85,6 @@ pub struct DatasetFacts {
     pub command: Option<String>,
     /// Whether it was closed, and is here as a whole.
     pub is_complete: bool,
-}
-
-/// All launches of the kernels of one name.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct KernelTime {
-    /// Demangled name.
-    pub name: Arc<str>,
-    /// Launches with valid times.
-    pub calls: u64,
-    /// Sum of their durations.
-    pub total_ns: i64,
-    /// Mean duration.
-    pub mean_ns: f64,
-    /// Shortest duration.
-    pub min_ns: i64,
-    /// Longest duration.
-    pub max_ns: i64,
-    /// Part of the time of all kernels.
-    pub share: f64,
-}
-
-/// All transfers of one kind.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct TransferTime {
-    /// Direction of a copy, or `memset`, or `peer`.
-    pub kind: Arc<str>,
-    /// Transfers with valid times.
-    pub calls: u64,
-    /// Bytes that they moved.
-    pub bytes: u64,
-    /// Sum of their durations.
-    pub total_ns: i64,
-    /// Part of the time of all transfers.
-    pub share: f64,
-    /// `bytes` over `total_ns`; none without a duration.
-    pub bandwidth_bytes_per_s: Option<f64>,
 }
 
 impl Collection {
@@ -239,8 +201,8 @@ impl Collection {
             warnings: self.warnings(),
             counts,
             ranges: tree(instances, own, counts.kernel_ns, filter.is_all()),
-            kernels: kernel_times(kernels, counts.kernel_ns),
-            transfers: transfer_times(moved, counts.transfer_ns),
+            kernels: kernel_summaries(kernels, counts.kernel_ns),
+            transfers: transfer_summaries(moved, counts.transfer_ns),
             devices: devices(self, queues),
             by_range_and_kernel: pairs,
         })
@@ -327,38 +289,22 @@ fn add_counts(sum: &mut Counts, more: &Counts) {
     sum.transfer_ns = sum.transfer_ns.saturating_add(more.transfer_ns);
 }
 
-fn kernel_times(kernels: BTreeMap<Arc<str>, KernelSums>, kernel_ns: i64) -> Vec<KernelTime> {
-    let time = |(name, sums): (Arc<str>, KernelSums)| KernelTime {
-        name,
-        calls: sums.calls,
-        total_ns: sums.total_ns,
-        mean_ns: sums.total_ns as f64 / sums.calls.max(1) as f64, // CAST: a mean
-        min_ns: sums.min_ns,
-        max_ns: sums.max_ns,
-        share: share(sums.total_ns, kernel_ns),
+fn kernel_summaries(kernels: BTreeMap<Arc<str>, KernelSums>, kernel_ns: i64) -> Vec<KernelSummary> {
+    let summary = |(name, sums): (Arc<str>, KernelSums)| {
+        KernelSummary::new(name, sums.calls, sums.total_ns, (sums.min_ns, sums.max_ns), kernel_ns)
     };
-    let mut kernels: Vec<KernelTime> = kernels.into_iter().map(time).collect();
-    kernels.sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then_with(|| a.name.cmp(&b.name)));
+    let mut kernels: Vec<_> = kernels.into_iter().map(summary).collect();
+    sort_kernels(&mut kernels);
     kernels
 }
 
-fn transfer_times(transfers: BTreeMap<Arc<str>, TransferSums>, transfer_ns: i64) -> Vec<TransferTime> {
-    let time = |(kind, sums): (Arc<str>, TransferSums)| TransferTime {
-        kind,
-        calls: sums.calls,
-        bytes: sums.bytes,
-        total_ns: sums.total_ns,
-        share: share(sums.total_ns, transfer_ns),
-        // CAST: a ratio
-        bandwidth_bytes_per_s: (sums.total_ns > 0).then(|| sums.bytes as f64 * 1e9 / sums.total_ns as f64),
+fn transfer_summaries(transfers: BTreeMap<Arc<str>, TransferSums>, transfer_ns: i64) -> Vec<TransferSummary> {
+    let summary = |(kind, sums): (Arc<str>, TransferSums)| {
+        TransferSummary::new(kind, sums.calls, sums.bytes, sums.total_ns, transfer_ns)
     };
-    let mut transfers: Vec<TransferTime> = transfers.into_iter().map(time).collect();
-    transfers.sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then_with(|| a.kind.cmp(&b.kind)));
+    let mut transfers: Vec<_> = transfers.into_iter().map(summary).collect();
+    sort_transfers(&mut transfers);
     transfers
-}
-
-pub(super) fn share(part: i64, whole: i64) -> f64 {
-    if whole > 0 { part as f64 / whole as f64 } else { 0.0 } // CAST: a ratio
 }
 
 impl fmt::Display for DatasetFacts {

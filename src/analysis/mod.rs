@@ -16,7 +16,7 @@ mod trace;
 mod tree;
 
 pub use collection::{Collection, LostRows, Member, Progress};
-pub use digest::{Busy, DatasetFacts, DeviceTime, Digest, KernelTime, RangeTime, StreamTime, TransferTime};
+pub use digest::{Busy, DatasetFacts, DeviceTime, Digest, RangeTime, StreamTime};
 pub use filter::{Filter, Moment, Pattern};
 pub use report::{DEFAULT_TOP, Section, Sort, View, terminal};
 pub use trace::{TraceError, Traced};

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::digest::share;
+use crate::summary::share;
 
 /// All instances of one range path.
 #[derive(Clone, Debug, PartialEq)]

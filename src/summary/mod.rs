@@ -98,7 +98,7 @@ pub struct RangeSummary {
 #[non_exhaustive]
 pub struct TransferSummary {
     /// Direction of a copy, or `memset`, or `peer`.
-    pub kind: &'static str,
+    pub kind: Arc<str>,
     /// Transfers with valid times.
     pub calls: u64,
     /// Bytes that they moved.
@@ -256,34 +256,19 @@ impl SummaryBuilder {
             .into_entries(OTHER)
             .map(|(name, sums)| {
                 let (min_ns, max_ns) = sums.min_max_ns.unwrap_or_default();
-                KernelSummary {
-                    name,
-                    calls: sums.calls,
-                    total_ns: sums.total_ns,
-                    mean_ns: ratio(sums.total_ns, sums.calls.max(1)),
-                    min_ns,
-                    max_ns,
-                    share: share(sums.total_ns, counts.kernel_ns),
-                }
+                KernelSummary::new(name, sums.calls, sums.total_ns, (min_ns, max_ns), counts.kernel_ns)
             })
             .collect();
-        kernels.sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then_with(|| a.name.cmp(&b.name)));
+        sort_kernels(&mut kernels);
 
         let mut transfers: Vec<TransferSummary> = self
             .transfers
             .into_iter()
-            .map(|(kind, sums)| TransferSummary {
-                kind,
-                calls: sums.calls,
-                bytes: sums.bytes,
-                total_ns: sums.total_ns,
-                share: share(sums.total_ns, counts.transfer_ns),
-                // CAST: a ratio for people
-                bandwidth_bytes_per_s: (sums.total_ns > 0)
-                    .then(|| sums.bytes as f64 * 1e9 / sums.total_ns as f64),
+            .map(|(kind, sums)| {
+                TransferSummary::new(kind.into(), sums.calls, sums.bytes, sums.total_ns, counts.transfer_ns)
             })
             .collect();
-        transfers.sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then_with(|| a.kind.cmp(b.kind)));
+        sort_transfers(&mut transfers);
 
         let ranges = tree(self.ranges.into_entries(OTHER).collect(), counts.kernel_ns);
         Summary { kernels, ranges, transfers, losses: self.losses, warnings: self.warnings, counts }
@@ -311,11 +296,45 @@ impl fmt::Display for Summary {
     }
 }
 
+impl KernelSummary {
+    /// Of what was summed up; `kernel_ns` is the time of all kernels.
+    pub(crate) fn new(
+        name: Arc<str>,
+        calls: u64,
+        total_ns: i64,
+        (min_ns, max_ns): (i64, i64),
+        kernel_ns: i64,
+    ) -> Self {
+        let mean_ns = ratio(total_ns, calls.max(1));
+        Self { name, calls, total_ns, mean_ns, min_ns, max_ns, share: share(total_ns, kernel_ns) }
+    }
+}
+
+impl TransferSummary {
+    /// Of what was summed up; `transfer_ns` is the time of all transfers.
+    pub(crate) fn new(kind: Arc<str>, calls: u64, bytes: u64, total_ns: i64, transfer_ns: i64) -> Self {
+        // CAST: a ratio for people
+        let bandwidth_bytes_per_s = (total_ns > 0).then(|| bytes as f64 * 1e9 / total_ns as f64);
+        Self { kind, calls, bytes, total_ns, share: share(total_ns, transfer_ns), bandwidth_bytes_per_s }
+    }
+}
+
+/// The longest total first.
+pub(crate) fn sort_kernels(kernels: &mut [KernelSummary]) {
+    kernels.sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then_with(|| a.name.cmp(&b.name)));
+}
+
+/// The longest total first.
+pub(crate) fn sort_transfers(transfers: &mut [TransferSummary]) {
+    transfers.sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then_with(|| a.kind.cmp(&b.kind)));
+}
+
 fn ratio(part: i64, whole: u64) -> f64 {
     part as f64 / whole as f64 // CAST: for people
 }
 
-fn share(part: i64, whole: i64) -> f64 {
+/// A part of a whole, of 1; 0 of nothing.
+pub(crate) fn share(part: i64, whole: i64) -> f64 {
     if whole > 0 { part as f64 / whole as f64 } else { 0.0 } // CAST: for people
 }
 

@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use super::render::Symbols;
-use super::text::{counted, one_line, shortened, time, width};
+use super::text::{bandwidth, bytes, count, counted, one_line, percent, shortened, time, width};
+use super::{KernelSummary, TransferSummary};
 
 const MIN_WIDTH: usize = 40;
 
@@ -55,6 +56,60 @@ impl Page {
         }
         self.text.push_str(&line);
         self.text.push('\n');
+    }
+
+    /// A table of kernels, with one line for the rest.
+    pub fn kernel_grid(&mut self, shown: &[&KernelSummary], rest: &[&KernelSummary]) {
+        let mut grid = Grid::new("Kernel", &["Share", "Total", "Calls", "Mean", "Min", "Max"], &[5, 4, 3, 2]);
+        let cells = |kernel: &KernelSummary| {
+            [
+                percent(kernel.share),
+                self.time(kernel.total_ns),
+                count(kernel.calls),
+                time(kernel.mean_ns, self.symbols),
+                self.time(kernel.min_ns),
+                self.time(kernel.max_ns),
+            ]
+        };
+        for kernel in shown {
+            grid.push(cells(kernel), 0, kernel.name.to_string());
+        }
+        if !rest.is_empty() {
+            let together = KernelSummary {
+                share: rest.iter().map(|kernel| kernel.share).sum(),
+                ..KernelSummary::new(
+                    format!("({} more)", counted(rest.len() as u64, "kernel")).into(),
+                    rest.iter().map(|kernel| kernel.calls).sum(),
+                    rest.iter().fold(0, |sum: i64, kernel| sum.saturating_add(kernel.total_ns)),
+                    (
+                        rest.iter().map(|kernel| kernel.min_ns).min().unwrap_or_default(),
+                        rest.iter().map(|kernel| kernel.max_ns).max().unwrap_or_default(),
+                    ),
+                    0,
+                )
+            };
+            grid.push(cells(&together), 0, together.name.to_string());
+        }
+        self.grid(grid);
+    }
+
+    /// A table of transfers; nothing where there are none.
+    pub fn transfer_grid(&mut self, transfers: &[TransferSummary]) {
+        if transfers.is_empty() {
+            return;
+        }
+        let mut grid = Grid::new("Transfer", &["Share", "Total", "Calls", "Size", "Bandwidth"], &[3, 2, 4]);
+        for transfer in transfers {
+            let cells = [
+                percent(transfer.share),
+                self.time(transfer.total_ns),
+                count(transfer.calls),
+                bytes(transfer.bytes as f64), // CAST: for people
+                transfer.bandwidth_bytes_per_s.map(bandwidth).unwrap_or_default(),
+            ];
+            grid.push(cells, 0, transfer.kind.replace('_', " "));
+        }
+        self.grid(grid);
     }
 
     /// A table: numbers to the left, aligned to the right, and the name in what is left of the line.

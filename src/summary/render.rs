@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::io::IsTerminal;
 
 use super::page::{Grid, JOINED_SPACE, Page};
-use super::text::{bandwidth, bytes, count, counted, one_line, percent, time};
+use super::text::{count, counted, one_line, percent};
 use super::{RangeSummary, Summary};
 
 /// Kernels that are printed; the rest is one line. The numbers of all are in [`Summary::kernels`].
@@ -42,7 +42,7 @@ pub(super) fn render(summary: &Summary, width: usize, symbols: Symbols) -> Strin
     page.totals(summary);
     page.ranges(summary);
     page.kernels(summary);
-    page.transfers(summary);
+    page.transfer_grid(&summary.transfers);
     page.text
 }
 
@@ -135,52 +135,9 @@ impl Page {
         if summary.kernels.is_empty() {
             return;
         }
-        let mut grid = Grid::new("Kernel", &["Share", "Total", "Calls", "Mean", "Min", "Max"], &[5, 4, 3, 2]);
         let shown = if summary.kernels.len() > SHOWN_KERNELS + 1 { SHOWN_KERNELS } else { SHOWN_KERNELS + 1 };
         let (first, rest) = summary.kernels.split_at(shown.min(summary.kernels.len()));
-        for kernel in first {
-            let cells = [
-                percent(kernel.share),
-                self.time(kernel.total_ns),
-                count(kernel.calls),
-                time(kernel.mean_ns, self.symbols),
-                self.time(kernel.min_ns),
-                self.time(kernel.max_ns),
-            ];
-            grid.push(cells, 0, kernel.name.to_string());
-        }
-        if !rest.is_empty() {
-            let total_ns = rest.iter().map(|kernel| kernel.total_ns).sum();
-            let calls: u64 = rest.iter().map(|kernel| kernel.calls).sum();
-            let cells = [
-                percent(rest.iter().map(|kernel| kernel.share).sum()),
-                self.time(total_ns),
-                count(calls),
-                time(super::ratio(total_ns, calls.max(1)), self.symbols),
-                self.time(rest.iter().map(|kernel| kernel.min_ns).min().unwrap_or_default()),
-                self.time(rest.iter().map(|kernel| kernel.max_ns).max().unwrap_or_default()),
-            ];
-            grid.push(cells, 0, format!("({} more)", counted(rest.len() as u64, "kernel")));
-        }
-        self.grid(grid);
-    }
-
-    fn transfers(&mut self, summary: &Summary) {
-        if summary.transfers.is_empty() {
-            return;
-        }
-        let mut grid = Grid::new("Transfer", &["Share", "Total", "Calls", "Size", "Bandwidth"], &[3, 2, 4]);
-        for transfer in &summary.transfers {
-            let cells = [
-                percent(transfer.share),
-                self.time(transfer.total_ns),
-                count(transfer.calls),
-                bytes(transfer.bytes as f64), // CAST: for people
-                transfer.bandwidth_bytes_per_s.map(bandwidth).unwrap_or_default(),
-            ];
-            grid.push(cells, 0, transfer.kind.replace('_', " "));
-        }
-        self.grid(grid);
+        self.kernel_grid(&first.iter().collect::<Vec<_>>(), &rest.iter().collect::<Vec<_>>());
     }
 }
 

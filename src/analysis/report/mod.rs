@@ -7,7 +7,8 @@ mod text;
 use std::cmp::Reverse;
 use std::fmt;
 
-use super::digest::{Digest, KernelTime, RangeTime};
+use super::digest::{Digest, RangeTime};
+use crate::summary::KernelSummary;
 use crate::summary::Symbols;
 
 /// A part of a digest.
@@ -95,8 +96,8 @@ impl View {
     }
 
     /// The kernels to show in their order, and those that are left out.
-    fn kernels<'a>(&self, digest: &'a Digest) -> (Vec<&'a KernelTime>, Vec<&'a KernelTime>) {
-        let mut kernels: Vec<&KernelTime> = digest.kernels.iter().collect();
+    fn kernels<'a>(&self, digest: &'a Digest) -> (Vec<&'a KernelSummary>, Vec<&'a KernelSummary>) {
+        let mut kernels: Vec<&KernelSummary> = digest.kernels.iter().collect();
         match self.sort {
             Sort::Total => {}
             Sort::Calls => kernels.sort_by(|a, b| b.calls.cmp(&a.calls).then_with(|| a.name.cmp(&b.name))),

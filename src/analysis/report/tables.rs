@@ -37,7 +37,7 @@ fn text(text: Option<&str>) -> Cell {
 }
 
 fn busy(busy: &Busy) -> Vec<Cell> {
-    let share = crate::analysis::digest::share(busy.busy_ns, busy.span_ns);
+    let share = crate::summary::share(busy.busy_ns, busy.span_ns);
     let longest = if busy.gaps > 0 { nanos(busy.longest_gap_ns) } else { Cell::Null };
     let times = [nanos(busy.span_ns), nanos(busy.busy_ns), Cell::Share(share), nanos(busy.idle_ns)];
     let counts = [Cell::Count(busy.launches), Cell::Count(busy.transfers)];

@@ -3,10 +3,10 @@
 use std::cmp::Reverse;
 
 use super::{Section, View};
-use crate::analysis::digest::{Busy, DeviceTime, Digest, RangeTime, StreamTime, share};
-use crate::summary::Symbols;
+use crate::analysis::digest::{Busy, DeviceTime, Digest, RangeTime, StreamTime};
 use crate::summary::page::{Grid, JOINED_SPACE, Page};
-use crate::summary::text::{bandwidth, bytes, count, counted, one_line, percent, time};
+use crate::summary::text::{count, counted, one_line, percent};
+use crate::summary::{Symbols, share};
 
 pub(super) fn render(digest: &Digest, view: &View, width: usize, symbols: Symbols) -> String {
     let mut page = Page::new(width, symbols);
@@ -19,7 +19,7 @@ pub(super) fn render(digest: &Digest, view: &View, width: usize, symbols: Symbol
         kernels(&mut page, digest, view);
     }
     if view.has(Section::Transfers) {
-        transfers(&mut page, digest);
+        page.transfer_grid(&digest.transfers);
     }
     if view.has(Section::Devices) {
         devices(&mut page, digest, view);
@@ -119,51 +119,8 @@ fn kernels(page: &mut Page, digest: &Digest, view: &View) {
     if digest.kernels.is_empty() {
         return;
     }
-    let mut grid = Grid::new("Kernel", &["Share", "Total", "Calls", "Mean", "Min", "Max"], &[5, 4, 3, 2]);
     let (shown, rest) = view.kernels(digest);
-    for kernel in shown {
-        let cells = [
-            percent(kernel.share),
-            page.time(kernel.total_ns),
-            count(kernel.calls),
-            time(kernel.mean_ns, page.symbols),
-            page.time(kernel.min_ns),
-            page.time(kernel.max_ns),
-        ];
-        grid.push(cells, 0, kernel.name.to_string());
-    }
-    if !rest.is_empty() {
-        let total_ns = rest.iter().fold(0i64, |sum, kernel| sum.saturating_add(kernel.total_ns));
-        let calls: u64 = rest.iter().map(|kernel| kernel.calls).sum();
-        let cells = [
-            percent(rest.iter().map(|kernel| kernel.share).sum()),
-            page.time(total_ns),
-            count(calls),
-            time(total_ns as f64 / calls.max(1) as f64, page.symbols), // CAST: for people
-            page.time(rest.iter().map(|kernel| kernel.min_ns).min().unwrap_or_default()),
-            page.time(rest.iter().map(|kernel| kernel.max_ns).max().unwrap_or_default()),
-        ];
-        grid.push(cells, 0, format!("({} more)", counted(rest.len() as u64, "kernel")));
-    }
-    page.grid(grid);
-}
-
-fn transfers(page: &mut Page, digest: &Digest) {
-    if digest.transfers.is_empty() {
-        return;
-    }
-    let mut grid = Grid::new("Transfer", &["Share", "Total", "Calls", "Size", "Bandwidth"], &[3, 2, 4]);
-    for transfer in &digest.transfers {
-        let cells = [
-            percent(transfer.share),
-            page.time(transfer.total_ns),
-            count(transfer.calls),
-            bytes(transfer.bytes as f64), // CAST: for people
-            transfer.bandwidth_bytes_per_s.map(bandwidth).unwrap_or_default(),
-        ];
-        grid.push(cells, 0, transfer.kind.replace('_', " "));
-    }
-    page.grid(grid);
+    page.kernel_grid(&shown, &rest);
 }
 
 fn devices(page: &mut Page, digest: &Digest, view: &View) {

@@ -48,7 +48,7 @@ fn a_digest_of_the_files_is_the_summary_of_the_run() -> Outcome {
         }
         assert_eq!(digest.transfers.len(), summary.transfers.len());
         for (found, known) in digest.transfers.iter().zip(&summary.transfers) {
-            assert_eq!((&*found.kind, found.calls, found.bytes), (known.kind, known.calls, known.bytes));
+            assert_eq!((&*found.kind, found.calls, found.bytes), (&*known.kind, known.calls, known.bytes));
             assert_eq!((found.total_ns, found.share), (known.total_ns, known.share));
             assert_eq!(found.bandwidth_bytes_per_s, known.bandwidth_bytes_per_s);
         }
