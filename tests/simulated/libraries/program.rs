@@ -189,9 +189,11 @@ pub extern "C" fn sim_close_buffers() -> u32 {
     state.full.len() as u32
 }
 
-/// Delivers the full buffer with this place in the row, on this thread, as threads that launch do at times.
+/// Delivers the full buffer with this place in the row, on this thread, as threads that launch do at times. Only with
+/// `SIM_HOLD`: otherwise the delivering thread may have been faster.
 #[unsafe(no_mangle)]
 pub extern "C" fn sim_deliver(place: u32) {
+    assert!(variable("SIM_HOLD").is_some(), "without SIM_HOLD, another thread delivers, too");
     let mut state = state();
     let buffer = state.full.remove(place as usize);
     state.deliver(buffer);
