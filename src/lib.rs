@@ -35,7 +35,7 @@
 //! # }
 //! ```
 //!
-//! The README has the tables with all their columns, and queries for DuckDB and polars.
+//! `docs/schema.md` has the tables with all their columns, `docs/cookbook.md` queries for DuckDB.
 //!
 //! # Features
 //!
