@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use rustc_hash::FxHashMap;
 
-use super::collection::Collection;
+use crate::table::collection::Collection;
 
 /// A device of the datasets: the same GPU in all of them is one.
 #[derive(Clone, Debug, PartialEq)]

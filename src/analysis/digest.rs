@@ -9,8 +9,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::busy::{Piece, Queue, devices};
-use super::collection::{Collection, LostRows, Progress};
-use super::columns::{Names, int64};
 use super::filter::Filter;
 use super::gather::{
     KernelSums, LAUNCH_COLUMNS, RANGE_COLUMNS, Seen, SeenRanges, TRANSFER_COLUMNS, TransferSums,
@@ -18,6 +16,8 @@ use super::gather::{
 use super::tree::{Instances, Key, Own, tree};
 use crate::error::Result;
 use crate::summary::{Counts, KernelSummary, TransferSummary, WARNING, sort_kernels, sort_transfers};
+use crate::table::collection::{Collection, LostRows, Progress};
+use crate::table::columns::{Names, int64};
 use crate::table::schema::Table;
 
 pub use super::busy::{Busy, DeviceTime, StreamTime};
@@ -263,7 +263,7 @@ impl Collection {
 }
 
 impl DatasetFacts {
-    fn of(member: &super::collection::Member) -> Self {
+    fn of(member: &crate::table::collection::Member) -> Self {
         let fact = |key: &str| member.facts.get(key).cloned();
         let is_name = |key: &str| key.strip_prefix("gpu.").is_some_and(|rest| rest.ends_with(".name"));
         let gpus = member.facts.iter().filter(|(key, _)| is_name(key)).map(|(_, name)| name.clone());

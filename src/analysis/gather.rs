@@ -6,12 +6,12 @@ use arrow_array::RecordBatch;
 use rustc_hash::FxHashMap;
 
 use super::busy::{Piece, Queue, Span};
-use super::collection::Place;
-use super::columns::{Names, boolean, int64, uint32, value};
 use super::filter::Filter;
 use super::tree::{Instances, Own};
 use crate::error::Result;
 use crate::summary::Counts;
+use crate::table::collection::Place;
+use crate::table::columns::{Names, boolean, int64, uint32, value};
 
 #[derive(Clone, Copy, Default)]
 pub(super) struct KernelSums {

@@ -4,8 +4,6 @@
 //! the same bytes. The command `cuprof` (feature `cli`) is a thin front of it.
 
 mod busy;
-mod collection;
-mod columns;
 mod digest;
 mod filter;
 mod gather;
@@ -15,7 +13,7 @@ mod tests;
 mod trace;
 mod tree;
 
-pub use collection::{Collection, LostRows, Member, Progress};
+pub use crate::table::collection::{Collection, LostRows, Member, Progress};
 pub use digest::{Busy, DatasetFacts, DeviceTime, Digest, RangeTime, StreamTime};
 pub use filter::{Filter, Moment, Pattern};
 pub use report::{DEFAULT_TOP, Section, Sort, View, terminal};

@@ -4,7 +4,11 @@
 //! groups go into parts, and parts into a dataset ([`writer`]).
 
 mod batch;
+#[cfg(feature = "analysis")]
+pub(crate) mod collection;
 mod column;
+#[cfg(feature = "analysis")]
+pub(crate) mod columns;
 mod counted_tables;
 mod device_tables;
 mod encode;

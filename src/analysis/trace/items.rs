@@ -5,8 +5,8 @@ use std::sync::Arc;
 use arrow_array::{Array, RecordBatch};
 
 use super::tracks::Owner;
-use crate::analysis::columns::{Names, boolean, int64, uint16, uint32, value};
 use crate::error::Result;
+use crate::table::columns::{Names, boolean, int64, uint16, uint32, value};
 use crate::table::schema::Table;
 
 /// Something to draw.

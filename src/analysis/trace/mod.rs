@@ -17,9 +17,9 @@ use self::packets::Packets;
 use self::proto::{COUNTER, INSTANT, SLICE_BEGIN, SLICE_END};
 use self::tracks::{Owner, Tracks};
 use self::windows::Windows;
-use super::collection::{Collection, Progress};
 use super::filter::Filter;
 use crate::error::Error;
+use crate::table::collection::{Collection, Progress};
 
 /// Why a trace is not whole.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::packets::Packets;
 use super::proto::{CounterDescriptor, ProcessDescriptor, SIZE_BYTES, ThreadDescriptor, TrackDescriptor};
-use crate::analysis::collection::Collection;
+use crate::table::collection::Collection;
 
 /// What a track is of. The dataset comes first.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

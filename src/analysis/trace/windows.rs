@@ -10,10 +10,10 @@ use rustc_hash::FxHashMap;
 
 use super::items::{Item, SOURCES, Source, Text, What, Words, items};
 use super::tracks::Owner;
-use crate::analysis::collection::{Collection, Progress};
-use crate::analysis::columns::int64;
 use crate::analysis::filter::Filter;
 use crate::error::Result;
+use crate::table::collection::{Collection, Progress};
+use crate::table::columns::int64;
 use crate::table::reader::Group;
 use crate::table::schema::Table;
 

@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Stands for null among the numbers that [`Names::codes`] gives.
-pub(super) const NONE: u32 = u32::MAX;
+pub(crate) const NONE: u32 = u32::MAX;
 
 fn typed<'a, T>(batch: &'a RecordBatch, column: usize, found: Option<&'a T>) -> Result<&'a T> {
     found.ok_or_else(|| {
@@ -23,7 +23,7 @@ fn typed<'a, T>(batch: &'a RecordBatch, column: usize, found: Option<&'a T>) -> 
 
 macro_rules! primitive {
     ($name:ident, $kind:ty) => {
-        pub(super) fn $name(batch: &RecordBatch, column: usize) -> Result<&PrimitiveArray<$kind>> {
+        pub(crate) fn $name(batch: &RecordBatch, column: usize) -> Result<&PrimitiveArray<$kind>> {
             typed(batch, column, batch.column(column).as_primitive_opt())
         }
     };
@@ -33,12 +33,12 @@ primitive!(int64, Int64Type);
 primitive!(uint32, UInt32Type);
 primitive!(uint16, UInt16Type);
 
-pub(super) fn boolean(batch: &RecordBatch, column: usize) -> Result<&BooleanArray> {
+pub(crate) fn boolean(batch: &RecordBatch, column: usize) -> Result<&BooleanArray> {
     typed(batch, column, batch.column(column).as_boolean_opt())
 }
 
 /// The value of a row, or none for null.
-pub(super) fn value<T: arrow_array::ArrowPrimitiveType>(
+pub(crate) fn value<T: arrow_array::ArrowPrimitiveType>(
     column: &PrimitiveArray<T>,
     row: usize,
 ) -> Option<T::Native> {
@@ -47,7 +47,7 @@ pub(super) fn value<T: arrow_array::ArrowPrimitiveType>(
 
 /// Distinct texts of a dictionary-encoded column, each with a number.
 #[derive(Default)]
-pub(super) struct Names {
+pub(crate) struct Names {
     numbers: FxHashMap<Arc<str>, u32>,
     texts: Vec<Arc<str>>,
     /// The dictionary of the last batch, which the next one mostly shares, and the number of each of its words.
@@ -102,7 +102,7 @@ impl Names {
 
 /// Texts of a column, row by row; each distinct one is kept once.
 #[derive(Default)]
-pub(super) struct Texts {
+pub(crate) struct Texts {
     names: Names,
     codes: Vec<u32>,
 }

@@ -8,17 +8,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use arrow_array::{Array, RecordBatch};
 
 use super::columns::{Texts, int64};
+use super::reader::{Dataset, Group};
+use super::schema::Table;
 use crate::error::{Error, ErrorKind, Result};
 use crate::losses::Cause;
-use crate::table::reader::{Dataset, Group};
-use crate::table::schema::Table;
 
 /// One dataset, or several: of the processes of a job, or of runs that are summed up.
 ///
 /// Opening reads the footers of all parts and the small tables `env` and `losses`.
 #[derive(Debug)]
 pub struct Collection {
-    pub(super) members: Vec<Member>,
+    pub(crate) members: Vec<Member>,
 }
 
 /// A dataset among others.
@@ -33,7 +33,7 @@ pub struct Member {
     pub losses: Vec<LostRows>,
     /// Whether it was closed, and is here as a whole.
     pub is_complete: bool,
-    pub(super) dataset: Dataset,
+    pub(crate) dataset: Dataset,
 }
 
 /// A cause of lost or unusable records, with its count.
@@ -103,7 +103,7 @@ impl Collection {
     }
 
     /// The row groups of a table, each with the number of its dataset.
-    pub(super) fn groups(&self, table: Table) -> Vec<(usize, Group)> {
+    pub(crate) fn groups(&self, table: Table) -> Vec<(usize, Group)> {
         let of = |(number, member): (usize, &Member)| {
             member.dataset.groups(table).into_iter().map(move |group| (number, group))
         };
@@ -115,7 +115,7 @@ impl Collection {
     ///
     /// # Errors
     /// The first in the order of the rows.
-    pub(super) fn scan<S: Send>(
+    pub(crate) fn scan<S: Send>(
         &self,
         table: Table,
         columns: &[&str],
@@ -166,7 +166,7 @@ impl Collection {
     }
 
     /// When the first thing of the datasets begins: a range, a kernel or a transfer with valid times.
-    pub(super) fn start_ns(&self) -> Result<Option<i64>> {
+    pub(crate) fn start_ns(&self) -> Result<Option<i64>> {
         let mut first: Option<i64> = None;
         let mut take = |ns: i64| first = Some(first.map_or(ns, |first: i64| first.min(ns)));
         for (table, columns) in [
@@ -202,7 +202,7 @@ const MAX_THREADS: usize = 16;
 
 /// Where a batch is from.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(crate) struct Place {
     /// The dataset's number.
     pub member: usize,
     /// The row group's number among all of the table.
@@ -234,7 +234,7 @@ impl Member {
     }
 
     /// The name of a device, and what tells it from all others, where the facts have them.
-    pub(super) fn device(&self, ordinal: u32) -> (Option<&str>, Option<&str>) {
+    pub(crate) fn device(&self, ordinal: u32) -> (Option<&str>, Option<&str>) {
         let fact = |name: &str| self.facts.get(&format!("gpu.{ordinal}.{name}")).map(String::as_str);
         (fact("name"), fact("uuid"))
     }
