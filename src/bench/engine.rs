@@ -28,6 +28,7 @@ pub(super) struct Made {
     pub config: usize,
     /// In its configuration, from 0.
     pub number: usize,
+    pub start_ns: i64,
     pub wall_ns: i64,
     pub instances: Vec<Instance>,
     /// What went wrong with all of it.
@@ -44,6 +45,8 @@ pub(super) struct Timed {
     pub kernels: FxHashMap<Region, Vec<Kernel>>,
     /// Why each configuration was left; none where it was not finished.
     pub stopped: Vec<Option<StopReason>>,
+    /// When counting began, or would have.
+    pub counting_ns: i64,
     /// Of the collectors for everything, and for configurations.
     pub once: Vec<(usize, Option<Value>)>,
     pub of_configs: Vec<Vec<(usize, Option<Value>)>>,
@@ -118,6 +121,7 @@ pub(super) fn run<C: Config, R: Outcome>(
         error = nothing_measured(&timed);
     }
     let mut counted = BTreeMap::new();
+    timed.counting_ns = rig.now_ns();
     if error.is_none() && !counters.is_empty() {
         count(&bench, rig, &counters, &mut work, &mut timed, &mut counted);
     }
@@ -159,7 +163,7 @@ fn time<C: Config, R: Outcome>(
         }
         let at = Occasion { config: Some(config), run: Some(state.runs), annotation: None };
         let collected = call(collectors, Scope::Run, &at);
-        let began = timing.rig.borrow().elapsed();
+        let (began, start_ns) = (timing.rig.borrow().elapsed(), timing.rig.borrow().now_ns());
         let of_annotations = RefCell::new(&mut *collectors);
         let at_annotation = |name: &str| {
             let at = Occasion { annotation: Some(name), ..at };
@@ -178,6 +182,7 @@ fn time<C: Config, R: Outcome>(
         timed.runs.push(Made {
             config: place,
             number: state.runs,
+            start_ns,
             wall_ns: i64::try_from(wall.as_nanos()).unwrap_or(i64::MAX),
             instances,
             failure,

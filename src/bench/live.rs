@@ -20,7 +20,7 @@ use crate::losses::Loss;
 use crate::range::Range;
 use crate::table::rows::{InvalidReason, LaunchRow};
 use crate::trace::{Observer, Profiler};
-use crate::units::RangeId;
+use crate::units::{Nanos, RangeId};
 
 /// How often NVML is asked: it answers in the time of many short runs.
 const ASK_EVERY: Duration = Duration::from_millis(50);
@@ -206,6 +206,10 @@ impl Rig for Live {
 
     fn elapsed(&self) -> Duration {
         self.began.elapsed()
+    }
+
+    fn now_ns(&self) -> i64 {
+        Nanos::now().0
     }
 
     fn next_run(&mut self, config: usize, run: usize) {

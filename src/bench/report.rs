@@ -26,6 +26,9 @@ pub struct RunSample {
     pub run: Option<usize>,
     /// Which run of all, in the order in which they were made; none for counters.
     pub order: Option<usize>,
+    /// When the run began on the host, in nanoseconds since the Unix epoch, on the clock of the kernels' times; of counters,
+    /// when counting began.
+    pub start_ns: i64,
     /// The annotation.
     pub annotation: Arc<str>,
     /// How often the annotation was used before in the same run.
@@ -299,6 +302,7 @@ impl Report {
             parameters: texts.intern(&self.config_json(sample.config_index)),
             run: sample.run.map(signed),
             order: sample.order.map(signed),
+            start_ns: sample.start_ns,
             annotation: Arc::clone(&sample.annotation),
             repeat: signed(sample.repeat),
             kernel: sample.kernel.clone(),

@@ -61,6 +61,8 @@ pub(super) trait Rig {
     fn start(&mut self) -> Result<()>;
     /// Time since some moment.
     fn elapsed(&self) -> Duration;
+    /// The present time on the clock of the kernels' times.
+    fn now_ns(&self) -> i64;
     /// Which run comes next, for what is noted of its annotations.
     fn next_run(&mut self, config: usize, run: usize);
     /// Waits while the GPU is too hot. Whether it had to.

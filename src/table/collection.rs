@@ -165,7 +165,8 @@ impl Collection {
         }
     }
 
-    /// When the first thing of the datasets begins: a range, a kernel or a transfer with valid times.
+    /// When the first thing of the datasets begins: a range, a kernel or a transfer with valid times, or a run of a
+    /// measurement.
     pub(crate) fn start_ns(&self) -> Result<Option<i64>> {
         let mut first: Option<i64> = None;
         let mut take = |ns: i64| first = Some(first.map_or(ns, |first: i64| first.min(ns)));
@@ -173,6 +174,7 @@ impl Collection {
             (Table::Ranges, &["start_ns"][..]),
             (Table::Launches, &["start_ns", "duration_ns"][..]),
             (Table::Transfers, &["start_ns", "duration_ns"][..]),
+            (Table::Samples, &["start_ns"][..]),
         ] {
             for found in self.scan(
                 table,

@@ -19,6 +19,9 @@ table! {
         run: Nullable<Delta<i64>> = row.run;
         /// Number of the run in the order in which all were made, from 0; null for counters.
         order_index: Nullable<Delta<i64>> = row.order;
+        /// When the run began on the host, since the Unix epoch, on the clock of `launches`; of counters, when counting
+        /// began.
+        start_ns: Delta<i64> ["ns"] = row.start_ns;
         /// Name of the annotation.
         annotation: Words<Arc<str>> = &row.annotation;
         /// How often the annotation was used before in the same run.

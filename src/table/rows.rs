@@ -272,6 +272,8 @@ pub(crate) struct SampleRow {
     pub parameters: Arc<str>,
     pub run: Option<i64>,
     pub order: Option<i64>,
+    /// When the run began; of counters, when counting began.
+    pub start_ns: i64,
     pub annotation: Arc<str>,
     pub repeat: i64,
     pub kernel: Option<Arc<str>>,

@@ -5,6 +5,7 @@
 //! is whole outputs, and a diff of them is what a reviewer reads.
 
 mod manners;
+mod measured;
 mod outputs;
 mod run;
 mod tools;

@@ -25,6 +25,12 @@ from perfetto.protos.perfetto.trace import perfetto_trace_pb2
 HOST = os.path.join(os.path.dirname(os.path.abspath(__file__)), "trace_processor.js")
 PROTOS = ProtoFactory(PlatformDelegate())
 TABLES = ["launches", "transfers", "ranges", "range_sets", "marks", "overheads", "api_calls", "synchronizations"]
+# What is asked of tables that a dataset may lack, where it is more than names and durations.
+COLUMNS = {
+    "samples": "order_index BIGINT, run BIGINT, config VARCHAR, start_ns BIGINT, wall_ns BIGINT, throttle VARCHAR,"
+    " sm_clock_mhz UINTEGER, memory_clock_mhz UINTEGER, temperature_c BIGINT, power_mw UINTEGER,"
+    " power_throttled_ns BIGINT, thermal_throttled_ns BIGINT",
+}
 
 
 def viewer():
@@ -187,6 +193,23 @@ QUERIES = [
         "SELECT name, count(*), sum(dur) FROM slice WHERE category = 'overhead' GROUP BY 1",
         "SELECT kind, count(*), sum(greatest(duration_ns, 0)) FROM overheads GROUP BY 1",
     ),
+    (
+        "runs of a measurement",
+        "SELECT name, extract_arg(arg_set_id, 'debug.throttle'), count(*), sum(dur), sum(ts % 1000000007),"
+        " sum(extract_arg(arg_set_id, 'debug.run')) FROM slice WHERE category = 'run' GROUP BY 1, 2",
+        "SELECT CASE WHEN config = '' THEN 'run' ELSE config END, throttle, count(*), sum(wall_ns),"
+        " sum(start_ns % 1000000007), sum(run) FROM runs GROUP BY 1, 2",
+    ),
+    (
+        "conditions of the runs",
+        "SELECT name, unit, count(*), sum(value), sum(ts % 1000000007) FROM counter JOIN counter_track"
+        " ON track_id = counter_track.id WHERE name NOT LIKE '% allocated %' GROUP BY 1, 2",
+        "SELECT split_part(name, ',', 1), split_part(name, ',', 2), count(*), sum(value), sum(start_ns % 1000000007) FROM ("
+        " UNPIVOT (SELECT start_ns, sm_clock_mhz::BIGINT AS \"SM clock,MHz\", memory_clock_mhz::BIGINT AS \"memory clock,MHz\","
+        " temperature_c AS \"temperature,C\", power_mw::BIGINT AS \"power,mW\","
+        " power_throttled_ns AS \"held down by the power limit,ns\", thermal_throttled_ns AS \"held down by heat,ns\""
+        " FROM runs) ON COLUMNS(* EXCLUDE start_ns) INTO NAME name VALUE value) GROUP BY 1, 2",
+    ),
 ]
 
 
@@ -199,14 +222,16 @@ def plain(rows):
 def tables(dataset):
     connection = duckdb.connect()
     # An older or smaller dataset lacks tables; they are then empty here as in the trace.
-    for table in [*TABLES, "env"]:
+    for table in [*TABLES, "samples", "env"]:
         files = [file for file in os.listdir(dataset) if file.startswith(f"{table}-")]
         if files:
             pattern = os.path.join(dataset, f"{table}-*.parquet").replace("'", "''")
             connection.execute(f"CREATE VIEW {table} AS FROM read_parquet('{pattern}')")
         else:
-            connection.execute(f"CREATE TABLE {table} (name VARCHAR, kind VARCHAR, duration_ns BIGINT)")
+            columns = COLUMNS.get(table, "name VARCHAR, kind VARCHAR, duration_ns BIGINT")
+            connection.execute(f"CREATE TABLE {table} ({columns})")
     connection.execute(f"CREATE VIEW work AS {WORK}")
+    connection.execute("CREATE VIEW runs AS SELECT DISTINCT ON (order_index) * FROM samples WHERE order_index IS NOT NULL")
     return connection
 
 

@@ -75,7 +75,7 @@ fn a_bench_times_what_its_annotations_launch_and_then_counts_it() -> Outcome {
         assert_eq!(counted.count(), 2 * 3, "{:?}", report.warnings());
         // Every kernel is in the trace, under its annotation, whose arguments have its configuration and run.
         let traced = Dataset::open(&traced)?;
-        let ranges = Frame::read(&traced, Table::Ranges, &["range_path", "args", "n_launches"])?;
+        let ranges = Frame::read(&traced, Table::Ranges, &["range_path", "args", "n_launches", "start_ns"])?;
         let works: Vec<_> = ranges.rows().filter(|row| row.text("range_path") == Some("work")).collect();
         assert_eq!(works.len(), 2 * 25);
         for config in [0, 1] {
@@ -83,6 +83,13 @@ fn a_bench_times_what_its_annotations_launch_and_then_counts_it() -> Outcome {
             let row = works.iter().find(|row| row.text("args") == Some(wanted.as_str()));
             assert_eq!(row.map(|row| row.number("n_launches")), Some(4 + 4 * config));
         }
+        // Runs begin on the clock of their ranges.
+        let begun =
+            |row: &&crate::frame::Row<'_>| row.text("args").is_some_and(|args| args.contains("\"run\":24"));
+        let first = works.iter().find(begun).map(|row| row.number("start_ns"));
+        let started =
+            report.samples().iter().find(|sample| sample.run == Some(24)).map(|sample| sample.start_ns);
+        assert!(started.zip(first).is_some_and(|(run, range)| (0..1_000_000_000).contains(&(range - run))));
         report.write(&output)?;
         assert_eq!(Dataset::open(&output)?.rows(Table::Samples), report.samples().len() as u64);
         let fact =

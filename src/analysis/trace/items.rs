@@ -43,6 +43,7 @@ pub(super) enum What {
     },
     /// Bytes that came, or went.
     Memory(i64),
+    Run(Box<Run>),
 }
 
 /// How work came to the device.
@@ -88,6 +89,26 @@ pub(super) struct Range {
     pub gpu_span_ns: Option<i64>,
 }
 
+/// A run of a measurement, with the conditions that it was made in. Each of its values has a row, of which any tells.
+pub(super) struct Run {
+    /// Its place in the order of all runs.
+    pub order_index: i64,
+    pub number: i64,
+    pub throttle: Text,
+    /// Of each of [`CONDITIONS`].
+    pub conditions: [Option<i64>; 6],
+}
+
+/// The conditions that become counters: the column, the counter's name, and its unit.
+pub(super) const CONDITIONS: [(&str, &str, &str); 6] = [
+    ("sm_clock_mhz", "SM clock", "MHz"),
+    ("memory_clock_mhz", "memory clock", "MHz"),
+    ("temperature_c", "temperature", "C"),
+    ("power_mw", "power", "mW"),
+    ("power_throttled_ns", "held down by the power limit", "ns"),
+    ("thermal_throttled_ns", "held down by heat", "ns"),
+];
+
 /// A table that is drawn, and its columns; the start comes first.
 pub(super) struct Source {
     pub table: Table,
@@ -95,7 +116,7 @@ pub(super) struct Source {
 }
 
 /// The tables that are drawn. The order is that of rows with equal times.
-pub(super) const SOURCES: [Source; 8] = [
+pub(super) const SOURCES: [Source; 9] = [
     Source {
         table: Table::Ranges,
         columns: &[
@@ -185,6 +206,23 @@ pub(super) const SOURCES: [Source; 8] = [
     Source {
         table: Table::MemoryOperations,
         columns: &["start_ns", "device", "operation", "memory_kind", "bytes"],
+    },
+    Source {
+        table: Table::Samples,
+        columns: &[
+            "start_ns",
+            "wall_ns",
+            "order_index",
+            "run",
+            "config",
+            "throttle",
+            CONDITIONS[0].0,
+            CONDITIONS[1].0,
+            CONDITIONS[2].0,
+            CONDITIONS[3].0,
+            CONDITIONS[4].0,
+            CONDITIONS[5].0,
+        ],
     },
 ];
 
@@ -341,6 +379,39 @@ pub(super) fn items(
                 let what = What::Synchronization { correlation: correlations[row] };
                 let (start_ns, end_ns) = (starts[row], ends[row].max(starts[row]));
                 let owner = Owner::Synchronizations(member, contexts[row], value(streams, row));
+                items.push(Item { start_ns, end_ns, order: order(row), owner, name: words.of(0, row), what });
+            }
+        }
+        Table::Samples => {
+            words.learn(batch, &[4, 5])?;
+            let (walls, orders, numbers) = (int64(batch, 1)?, int64(batch, 2)?, int64(batch, 3)?);
+            let (clocks, power) = ([uint32(batch, 6)?, uint32(batch, 7)?], uint32(batch, 9)?);
+            let (heat, held) = (int64(batch, 8)?, [int64(batch, 10)?, int64(batch, 11)?]);
+            let mut last = None;
+            for row in rows {
+                // Counters are of no run, and the rows of one follow each other.
+                let Some((order_index, number)) = value(orders, row).zip(value(numbers, row)) else {
+                    continue;
+                };
+                if last.replace(order_index) == Some(order_index) {
+                    continue;
+                }
+                let small = |column| value(column, row).map(i64::from);
+                let what = What::Run(Box::new(Run {
+                    order_index,
+                    number,
+                    throttle: words.of(1, row),
+                    conditions: [
+                        small(clocks[0]),
+                        small(clocks[1]),
+                        value(heat, row),
+                        small(power),
+                        value(held[0], row),
+                        value(held[1], row),
+                    ],
+                }));
+                let (start_ns, owner) = (starts[row], Owner::Runs(member));
+                let end_ns = start_ns.saturating_add(value(walls, row).unwrap_or(0).max(0));
                 items.push(Item { start_ns, end_ns, order: order(row), owner, name: words.of(0, row), what });
             }
         }

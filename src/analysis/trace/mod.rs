@@ -12,7 +12,7 @@ use std::sync::mpsc::sync_channel;
 
 use rustc_hash::FxHashMap;
 
-use self::items::{Item, Kernel, Range, Text, Transfer, What, Work};
+use self::items::{Item, Kernel, Range, Run, Text, Transfer, What, Work};
 use self::packets::Packets;
 use self::proto::{COUNTER, INSTANT, SLICE_BEGIN, SLICE_END};
 use self::tracks::{Owner, Tracks};
@@ -58,7 +58,7 @@ impl From<io::Error> for TraceError {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Traced {
-    /// Kernels, transfers, ranges, calls, overheads and synchronizations.
+    /// Kernels, transfers, ranges, calls, overheads, synchronizations and runs of a measurement.
     pub slices: u64,
     /// Launching calls and marks.
     pub instants: u64,
@@ -81,6 +81,8 @@ impl Collection {
     /// - A kernel or transfer has an arrow from the call that launched it, and the arguments of its row.
     /// - Calls, synchronizations, overheads and allocations are drawn where they were recorded: allocations as a counter
     ///   of the bytes that were allocated and not released since the start.
+    /// - The runs of a measurement have a track, and the clocks, temperature, power and throttling that its `samples` tell of
+    ///   each are counters, from the run's start until the next run's.
     /// - Times are those of the tables: nanoseconds since the Unix epoch.
     ///
     /// The same files give the same bytes. Memory does not grow with the datasets, but for distinct texts; rows are read
@@ -117,6 +119,7 @@ impl Collection {
             tracks: Tracks::new(self),
             traced: Traced::default(),
             allocated: FxHashMap::default(),
+            last_runs: FxHashMap::default(),
             next_flow: 1,
         };
         // One window is written while the next is read.
@@ -152,6 +155,8 @@ struct Drawing<'a> {
     traced: Traced,
     /// By counter track.
     allocated: FxHashMap<u64, i64>,
+    /// The run of each dataset that was drawn last.
+    last_runs: FxHashMap<usize, i64>,
     next_flow: u64,
 }
 
@@ -169,7 +174,8 @@ impl Drawing<'_> {
             };
             match item.what {
                 What::Mark { .. } => self.mark(&item, start)?,
-                What::Memory(bytes) => self.counter(&item.owner, start, bytes)?,
+                What::Memory(bytes) => self.memory(&item.owner, start, bytes)?,
+                What::Run(ref run) => self.run(&item, run, start, end)?,
                 _ => {
                     arrows.extend(self.slice(&item, start, end)?);
                 }
@@ -201,15 +207,34 @@ impl Drawing<'_> {
         self.packets.write()
     }
 
-    fn counter(&mut self, owner: &Owner, start: u64, bytes: i64) -> io::Result<()> {
+    fn memory(&mut self, owner: &Owner, start: u64, bytes: i64) -> io::Result<()> {
         let track = self.tracks.track(owner, &mut self.packets)?;
         let allocated = self.allocated.entry(track).or_default();
         *allocated = allocated.saturating_add(bytes);
         let allocated = *allocated;
+        self.counter(track, start, allocated)
+    }
+
+    fn counter(&mut self, track: u64, start: u64, value: i64) -> io::Result<()> {
         self.packets.event(COUNTER, start, track);
-        self.packets.value(allocated);
+        self.packets.value(value);
         self.traced.counter_values += 1;
         self.packets.write()
+    }
+
+    fn run(&mut self, item: &Item, run: &Run, start: u64, end: u64) -> io::Result<()> {
+        let member = item.owner.member();
+        if self.last_runs.insert(member, run.order_index) == Some(run.order_index) {
+            return Ok(());
+        }
+        self.slice(item, start, end)?;
+        for (condition, value) in run.conditions.iter().enumerate() {
+            if let Some(value) = value {
+                let track = self.tracks.track(&Owner::Condition(member, condition), &mut self.packets)?;
+                self.counter(track, start, *value)?;
+            }
+        }
+        Ok(())
     }
 
     /// Writes a slice. Returns the arrow that leads to it.
@@ -246,6 +271,11 @@ impl Drawing<'_> {
             What::Synchronization { correlation } => {
                 packets.named("synchronization", name, item.name.as_ref());
                 packets.uint("correlation_id", (*correlation).into());
+            }
+            What::Run(run) => {
+                packets.named("run", if name.is_empty() { "run" } else { name }, None);
+                packets.int("run", run.number);
+                word(packets, "throttle", &run.throttle);
             }
             What::Mark { .. } | What::Memory(_) => {}
         }

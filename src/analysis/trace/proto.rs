@@ -86,6 +86,8 @@ pub(super) struct ThreadDescriptor {
 pub(super) struct CounterDescriptor {
     #[prost(int32, optional, tag = "3")]
     pub unit: Option<i32>,
+    #[prost(string, optional, tag = "6")]
+    pub unit_name: Option<String>,
 }
 
 /// `CounterDescriptor.Unit`.

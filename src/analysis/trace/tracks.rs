@@ -4,6 +4,7 @@ use std::io;
 
 use rustc_hash::FxHashMap;
 
+use super::items::CONDITIONS;
 use super::packets::Packets;
 use super::proto::{CounterDescriptor, ProcessDescriptor, SIZE_BYTES, ThreadDescriptor, TrackDescriptor};
 use crate::table::collection::Collection;
@@ -23,6 +24,9 @@ pub(super) enum Owner {
     Synchronizations(usize, u32, Option<u32>),
     /// Device, kind of memory.
     Memory(usize, u32, String),
+    Runs(usize),
+    /// One of [`CONDITIONS`].
+    Condition(usize, usize),
 }
 
 impl Owner {
@@ -37,7 +41,9 @@ impl Owner {
             | Self::Calls(member, _)
             | Self::Overheads(member, _)
             | Self::Synchronizations(member, ..)
-            | Self::Memory(member, ..) => *member,
+            | Self::Memory(member, ..)
+            | Self::Runs(member)
+            | Self::Condition(member, _) => *member,
         }
     }
 }
@@ -192,7 +198,17 @@ impl<'a> Tracks<'a> {
             Owner::Memory(member, device, kind) => {
                 track.parent_uuid = Some(self.track(&Owner::Device(*member, *device), packets)?);
                 track.name = Some(format!("{kind} memory allocated since the start"));
-                track.counter = Some(CounterDescriptor { unit: Some(SIZE_BYTES) });
+                track.counter = Some(CounterDescriptor { unit: Some(SIZE_BYTES), unit_name: None });
+            }
+            Owner::Runs(member) => {
+                track.parent_uuid = Some(self.track(&Owner::Process(*member), packets)?);
+                track.name = Some("runs".to_owned());
+            }
+            Owner::Condition(member, condition) => {
+                track.parent_uuid = Some(self.track(&Owner::Process(*member), packets)?);
+                let (_, name, unit) = CONDITIONS[*condition];
+                track.name = Some(name.to_owned());
+                track.counter = Some(CounterDescriptor { unit: None, unit_name: Some(unit.to_owned()) });
             }
         }
         let uuid = self.next;

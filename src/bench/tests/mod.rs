@@ -135,6 +135,10 @@ impl Rig for Gpu {
         Duration::from_nanos(self.0.borrow().now_ns as u64)
     }
 
+    fn now_ns(&self) -> i64 {
+        Gpu::now_ns(self)
+    }
+
     fn next_run(&mut self, _config: usize, _run: usize) {}
 
     fn before_run(&mut self) -> Result<bool> {

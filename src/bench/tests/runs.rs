@@ -30,6 +30,10 @@ fn kernels_of_an_annotation_are_summed_up_and_listed_one_by_one() -> TestOutcome
     assert_eq!(of("a").map(|sample| (sample.value, sample.launches)), Some((Some(1_300.0), 2)));
     assert_eq!(of("b").map(|sample| (sample.value, sample.launches)), Some((Some(1_000.0), 1)));
     assert!(of("set_up").is_none());
+    // After two runs that warm up.
+    let starts: Vec<_> = report.samples().iter().filter(|sample| &*sample.metric == SPAN).collect();
+    let starts: Vec<_> = starts.iter().map(|sample| (sample.start_ns, sample.wall_ns)).collect();
+    assert_eq!(starts, [2, 3, 4].map(|run| (run * 53_900, Some(53_900))));
     let told = &report.aggregate(0, "work", DURATION).ok_or("no aggregate")?.told;
     assert_eq!((told.n, told.median(), told.std_dev), (3, Some(2_300.0), Some(1.0 / 12_f64.sqrt())));
     assert!(report.warnings().is_empty(), "{:?}", report.warnings());

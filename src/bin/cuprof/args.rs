@@ -86,8 +86,9 @@ Examples:
   cuprof trace run.cuprof --from 2s --to 2.1s -o part.pftrace
   cuprof trace run.cuprof --format collapsed | flamegraph.pl > run.svg
 
-Threads have their ranges, launching calls and marks; devices have their streams; arrows lead from a launching call to its
-kernel. Viewers hold about a gigabyte: of a long run, take a part by --from and --to.";
+Threads have their ranges, launching calls and marks; devices have their streams; arrows lead from a
+launching call to its kernel. The runs of a measurement have a track, and their clocks, temperature
+and power are counters. Viewers hold about a gigabyte: take a part of a long run by --from and --to.";
 
 const CLOCKS_HELP: &str = "\
 Examples:

@@ -172,6 +172,7 @@ pub(super) fn fill(sink: &mut DatasetWriter, rows: i64) {
         parameters: "{\"n\":512}".into(),
         run: Some(3),
         order: Some(7),
+        start_ns: 1_790_000_000_000_000_000,
         annotation: "gemm".into(),
         repeat: 0,
         kernel: None,

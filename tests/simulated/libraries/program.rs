@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_void};
 use std::ptr::{null, null_mut};
 use std::sync::atomic::Ordering;
 
-use crate::entry::in_callback;
+use crate::entry::{in_callback, variable};
 use crate::layout::{DRIVER, RUNTIME, Record};
 use crate::state::*;
 use crate::subscriber::{CUDA_IS_UP, now};
