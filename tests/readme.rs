@@ -52,10 +52,26 @@ fn row_of(table: Table) -> Result<&'static str, Box<dyn Error>> {
         Table::Metrics => "one metric of one counted range or kernel; written by `counters::Counted::write`",
         Table::Samples => "one measured value of one run; written by `bench::Report::write`",
         Table::Aggregates => "what the samples of one metric are like; written by `bench::Report::write`",
+        Table::Compat => "what Nsight Python tells of one metric; written by `bench::Report::write`",
         Table::Env => "one fact about the run",
         Table::Losses => "one cause of loss, with its count",
         other => return Err(format!("{other} is not described").into()),
     })
+}
+
+/// What is to be said of columns that a dataset adds itself.
+fn added_to(table: Table) -> &'static str {
+    match table {
+        Table::Samples | Table::Aggregates => {
+            " Behind the columns here, each parameter of the measurement is one, `p_<name>`: int64, float64, bool or text, \
+             and null where a configuration lacks it."
+        }
+        Table::Compat => {
+            " The columns have the names, the order and the formulas of its table of processed data, ours behind them, as \
+             `bench::Report::compat_csv` says; parameters and collectors are among them."
+        }
+        _ => "",
+    }
 }
 
 fn type_of(field: &Field) -> String {
@@ -80,7 +96,10 @@ fn the_tables_are_those_of_the_schema() -> Outcome {
 fn the_page_of_the_schema_has_every_column() -> Outcome {
     let mut text = String::new();
     for table in Table::ALL {
-        write!(text, "## `{table}`\n\nA row is {}.\n\n", row_of(table)?)?;
+        write!(text, "## `{table}`\n\nA row is {}.{}\n\n", row_of(table)?, added_to(table))?;
+        if table.schema().fields().is_empty() {
+            continue;
+        }
         text += "| column | type | unit | null | meaning |\n|---|---|---|---|---|\n";
         for field in table.schema().fields() {
             let null = if field.is_nullable() { "yes" } else { "never" };

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::collectors::{Collected, Collector, Occasion, Scope};
+use super::compat;
 use super::kernels::{KernelFilter, KernelPattern};
 use super::live::Live;
 use super::measured::Measured;
@@ -383,9 +384,9 @@ impl<C: Config> Bench<C> {
     /// What is wrong with the settings.
     pub(super) fn validate(&self) -> Result<Vec<String>> {
         let wrong = |what: String, hint: &str| Err(Error::new(ErrorKind::Config, what).with_hint(hint));
-        let Some(first) = self.configs.first() else {
+        if self.configs.is_empty() {
             return wrong("there are no configurations".to_owned(), "give `configs` at least one");
-        };
+        }
         match self.rule {
             StopRule::Fixed(0) => return wrong("runs is 0".to_owned(), "it must be at least 1"),
             StopRule::Precision(Precision { target, max_runs, .. }) => {
@@ -404,16 +405,30 @@ impl<C: Config> Bench<C> {
         if matches!(self.order, Order::Interleaved { block: 0, .. }) {
             return wrong("the block of interleaved runs is 0".to_owned(), "it must be at least 1");
         }
-        let own: Vec<String> = first.parameters().into_iter().map(|(name, _)| name).collect();
-        if let Some(names) = self.parameters.as_ref().filter(|names| names.len() != own.len()) {
-            let what = format!("there are {} names for {} parameters", names.len(), own.len());
+        let mut own: Vec<String> = Vec::new();
+        for config in &self.configs {
+            let names: Vec<String> = config.parameters().into_iter().map(|(name, _)| name).collect();
+            // One that stands twice in the same configuration is refused below.
+            let is_new = |at: &usize| names[..*at].contains(&names[*at]) || !own.contains(&names[*at]);
+            let new: Vec<usize> = (0..names.len()).filter(is_new).collect();
+            own.extend(new.into_iter().map(|at| names[at].clone()));
+        }
+        let numbers = self.configs.iter().map(|config| config.parameters().len());
+        if let Some(names) = &self.parameters
+            && let Some(number) = numbers.into_iter().find(|number| *number != names.len())
+        {
+            let what = format!("there are {} names for {number} parameters", names.len());
             return wrong(what, "name each parameter of a configuration");
         }
         let parameters = self.parameters.clone().unwrap_or(own);
         let collectors = self.collectors.iter().map(|collector| collector.name.as_str());
-        let mut seen: Vec<&str> = Vec::new();
-        for name in parameters.iter().map(String::as_str).chain(collectors) {
-            if name.is_empty() || RESERVED.contains(&name) || seen.contains(&name) {
+        let more = self.collectors.iter().flat_map(|collector| compat::numeric_columns(&collector.name));
+        let more: Vec<String> = more.collect();
+        let mut seen: Vec<&str> = [&RESERVED[..], &compat::MORE, &compat::STATE].concat();
+        for name in
+            parameters.iter().map(String::as_str).chain(collectors).chain(more.iter().map(String::as_str))
+        {
+            if name.is_empty() || seen.contains(&name) {
                 let what =
                     format!("the name {name:?} of a parameter or a collector is empty, taken, or a column's");
                 return wrong(what, "use each name once, and no name of the report's own columns");

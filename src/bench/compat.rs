@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::collectors::Scope;
+use super::columns::Columns;
 use super::report::{Aggregate, Collected, Report};
-use super::text::{Table, real};
 use super::value::Value;
 use crate::stats::geometric_mean;
+use crate::table::added::CellType;
 
 /// Below this standard deviation in per cent of the mean, that table calls a measurement stable.
 const STABLE_BELOW_PCT: f64 = 2.0;
@@ -27,44 +28,44 @@ impl Row<'_> {
     }
 }
 
-pub(super) fn table(report: &Report) -> Table {
+/// Columns of ours that say more, in front of the last two, which are words.
+pub(super) const MORE: [&str; 6] =
+    ["Median", "CI95_Median_Lower", "CI95_Median_Upper", "CI95_t_Lower", "CI95_t_Upper", "EffectiveRuns"];
+/// The last two columns.
+pub(super) const STATE: [&str; 2] = ["CacheState", "ClockMode"];
+
+pub(super) fn table(report: &Report) -> Columns {
     let rows: Vec<Row<'_>> = report
         .aggregates
         .iter()
         .filter(|aggregate| aggregate.kernel.is_none())
         .map(|aggregate| row(report, aggregate))
         .collect();
-    let mut heading: Vec<String> = vec!["Annotation".into(), "Metric".into()];
-    heading.extend(report.parameters.iter().cloned());
-    let fixed =
-        ["AvgValue", "StdDev", "MinValue", "MaxValue", "NumRuns", "Kernel", "GPU", "Host", "ComputeClock"];
-    heading.extend(fixed.map(str::to_owned));
-    heading.extend(["MemoryClock", "Unit"].map(str::to_owned));
+    let mut heading = Vec::new();
+    let mut add = |kind: Option<CellType>, names: &[&str]| {
+        heading.extend(names.iter().map(|name| ((*name).to_owned(), kind)));
+    };
+    add(Some(CellType::Text), &["Annotation", "Metric"]);
+    report.parameters.iter().for_each(|name| add(None, &[name]));
+    add(Some(CellType::Real), &["AvgValue", "StdDev", "MinValue", "MaxValue"]);
+    add(Some(CellType::Int), &["NumRuns"]);
+    add(Some(CellType::Text), &["Kernel", "GPU", "Host"]);
+    add(Some(CellType::Int), &["ComputeClock", "MemoryClock"]);
+    add(Some(CellType::Text), &["Unit"]);
     for collected in &report.collected {
-        heading.extend(collector_columns(collected));
+        collector_columns(collected).iter().for_each(|name| add(None, &[name]));
     }
-    heading.extend(
-        ["CI95_Lower", "CI95_Upper", "RelativeStdDevPct", "StableMeasurement", "Normalized"]
-            .map(str::to_owned),
-    );
+    add(Some(CellType::Real), &["CI95_Lower", "CI95_Upper", "RelativeStdDevPct"]);
+    add(Some(CellType::Flag), &["StableMeasurement", "Normalized"]);
     if report.baseline.is_some() {
-        heading.push("NormalizationValue".to_owned());
+        add(Some(CellType::Real), &["NormalizationValue"]);
     }
-    heading.push("Geomean".to_owned());
-    let more = [
-        "Median",
-        "CI95_Median_Lower",
-        "CI95_Median_Upper",
-        "CI95_t_Lower",
-        "CI95_t_Upper",
-        "EffectiveRuns",
-        "CacheState",
-        "ClockMode",
-    ];
-    heading.extend(more.map(str::to_owned));
+    add(Some(CellType::Real), &["Geomean"]);
+    add(Some(CellType::Real), &MORE);
+    add(Some(CellType::Text), &STATE);
     let geomeans = geomeans(&rows);
     let rows = rows.iter().map(|row| cells(report, row, &geomeans)).collect();
-    Table { heading, rows, words: 2 }
+    Columns::new(heading, rows)
 }
 
 fn row<'a>(report: &'a Report, aggregate: &'a Aggregate) -> Row<'a> {
@@ -102,13 +103,18 @@ fn geomeans<'a>(rows: &[Row<'a>]) -> BTreeMap<(&'a str, &'a str), Option<f64>> {
     groups.into_iter().map(|(key, values)| (key, geometric_mean(&values))).collect()
 }
 
-fn cells(report: &Report, row: &Row<'_>, geomeans: &BTreeMap<(&str, &str), Option<f64>>) -> Vec<String> {
+fn cells(
+    report: &Report,
+    row: &Row<'_>,
+    geomeans: &BTreeMap<(&str, &str), Option<f64>>,
+) -> Vec<Option<Value>> {
     let Row { aggregate, mean, std_dev, baseline } = *row;
     let told = &aggregate.told;
-    let fact = |key: &str| {
-        let fact = report.facts.iter().find(|(name, _)| name == key);
-        fact.map_or(String::new(), |(_, value)| value.clone())
-    };
+    let fact = |key: &str| report.facts.iter().find(|(name, _)| name == key).map(|(_, value)| value);
+    let text = |text: &str| Some(Value::Text(text.to_owned()));
+    let number = |key: &str| fact(key)?.parse().ok().map(Value::Int);
+    let reals =
+        |values: &[Option<f64>]| values.iter().map(|value| value.map(Value::Real)).collect::<Vec<_>>();
     let kernels: Vec<&str> = report
         .aggregates
         .iter()
@@ -120,46 +126,32 @@ fn cells(report: &Report, row: &Row<'_>, geomeans: &BTreeMap<(&str, &str), Optio
     let half = std_dev.filter(|_| told.n > 0).map(|std_dev| NORMAL_95 * std_dev / (told.n as f64).sqrt());
     let relative_pct =
         std_dev.zip(mean).filter(|(_, mean)| *mean != 0.0).map(|(s, mean)| 100.0 * s / mean.abs());
-    let flag = |flag: bool| if flag { "True" } else { "False" }.to_owned();
-    let mut cells = vec![aggregate.annotation.to_string(), aggregate.metric.to_string()];
-    let parameters = report.configs.get(aggregate.config_index).into_iter().flatten();
-    cells.extend(parameters.map(python));
-    cells.extend([row.average(), std_dev, told.min, told.max].map(real));
-    cells.push(told.n.to_string());
-    cells.extend([kernels.join("|"), fact("gpu.name"), fact("host.name")]);
-    cells.extend([String::new(), String::new(), aggregate.unit.to_string()]);
+    let mut cells = vec![text(&aggregate.annotation), text(&aggregate.metric)];
+    cells.extend(report.configs.get(aggregate.config_index).into_iter().flatten().cloned());
+    cells.extend(reals(&[row.average(), std_dev, told.min, told.max]));
+    cells.push(i64::try_from(told.n).ok().map(Value::Int));
+    cells.push(text(&kernels.join("|")).filter(|_| !kernels.is_empty()));
+    cells.extend(["gpu.name", "host.name"].map(|key| fact(key).and_then(|value| text(value))));
+    cells.extend(["gpu.clock_rate_khz", "gpu.memory_clock_rate_khz"].map(number));
+    cells.push(text(&aggregate.unit));
     for collected in &report.collected {
         cells.extend(collector_cells(collected, aggregate));
     }
-    cells.push(real(mean.zip(half).map(|(mean, half)| mean - half)));
-    cells.push(real(mean.zip(half).map(|(mean, half)| mean + half)));
-    cells.push(real(relative_pct));
-    cells.push(relative_pct.map_or(String::new(), |pct| flag(pct < STABLE_BELOW_PCT)));
+    let end = |sign: f64| mean.zip(half).map(|(mean, half)| mean + sign * half);
+    cells.extend(reals(&[end(-1.0), end(1.0), relative_pct]));
+    cells.push(relative_pct.map(|pct| Value::Flag(pct < STABLE_BELOW_PCT)));
     match &report.baseline {
-        Some(name) => cells.extend([name.clone(), real(baseline)]),
-        None => cells.push(flag(false)),
+        Some(name) => cells.extend([text(name), baseline.map(Value::Real)]),
+        None => cells.push(Some(Value::Flag(false))),
     }
-    let geomean = geomeans.get(&(&*aggregate.annotation, &*aggregate.metric)).copied().flatten();
-    cells.push(real(geomean));
-    cells.push(real(told.median()));
+    cells.extend(reals(&[geomeans.get(&(&*aggregate.annotation, &*aggregate.metric)).copied().flatten()]));
+    cells.extend(reals(&[told.median()]));
     for interval in [told.median_interval, told.mean_interval] {
-        cells.extend(
-            [interval.map(|interval| interval.low), interval.map(|interval| interval.high)].map(real),
-        );
+        cells.extend(reals(&[interval.map(|ends| ends.low), interval.map(|ends| ends.high)]));
     }
-    cells.push(real((told.n > 0).then_some(told.n_eff)));
-    cells.extend([report.cache_state.to_owned(), report.clock_mode.clone()]);
+    cells.extend(reals(&[(told.n > 0).then_some(told.n_eff)]));
+    cells.extend([text(report.cache_state), text(&report.clock_mode)]);
     cells
-}
-
-/// A value as Python writes it.
-fn python(value: &Value) -> String {
-    match value {
-        Value::Flag(true) => "True".to_owned(),
-        Value::Flag(false) => "False".to_owned(),
-        Value::Real(value) => real(Some(*value)),
-        other => other.to_string(),
-    }
 }
 
 /// Whether the collector has columns for mean, spread and extremes.
@@ -169,22 +161,23 @@ fn is_numeric(collected: &Collected) -> bool {
 }
 
 fn collector_columns(collected: &Collected) -> Vec<String> {
-    if !is_numeric(collected) {
-        return vec![collected.name.clone()];
-    }
-    ["Avg", "Std", "Min", "Max"].iter().map(|suffix| format!("{}_{suffix}", collected.name)).collect()
+    if is_numeric(collected) { numeric_columns(&collected.name).into() } else { vec![collected.name.clone()] }
 }
 
-fn collector_cells(collected: &Collected, aggregate: &Aggregate) -> Vec<String> {
+/// The columns of a collector whose values are numbers.
+pub(super) fn numeric_columns(collector: &str) -> [String; 4] {
+    ["Avg", "Std", "Min", "Max"].map(|suffix| format!("{collector}_{suffix}"))
+}
+
+fn collector_cells(collected: &Collected, aggregate: &Aggregate) -> Vec<Option<Value>> {
     let mut its = collected.notes.iter().filter(|note| {
         note.config.is_none_or(|config| config == aggregate.config_index)
             && note.annotation.as_deref().is_none_or(|annotation| annotation == &*aggregate.annotation)
     });
     if !is_numeric(collected) {
-        let first = its.find_map(|note| note.value.as_ref());
-        return vec![first.map(python).unwrap_or_default()];
+        return vec![its.find_map(|note| note.value.clone())];
     }
     let numbers: Vec<f64> = its.filter_map(|note| note.value.as_ref()?.number()).collect();
-    let Ok(sample) = crate::stats::Sample::new(numbers) else { return vec![String::new(); 4] };
-    [sample.mean(), sample.std_dev(), sample.min(), sample.max()].map(real).to_vec()
+    let Ok(sample) = crate::stats::Sample::new(numbers) else { return vec![None; 4] };
+    [sample.mean(), sample.std_dev(), sample.min(), sample.max()].map(|value| value.map(Value::Real)).to_vec()
 }

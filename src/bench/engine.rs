@@ -29,6 +29,8 @@ pub(super) struct Made {
     /// In its configuration, from 0.
     pub number: usize,
     pub start_ns: i64,
+    /// The round of the schedule that it was made in, from 0.
+    pub block: usize,
     pub wall_ns: i64,
     pub instances: Vec<Instance>,
     /// What went wrong with all of it.
@@ -183,6 +185,7 @@ fn time<C: Config, R: Outcome>(
             config: place,
             number: state.runs,
             start_ns,
+            block: schedule.round(),
             wall_ns: i64::try_from(wall.as_nanos()).unwrap_or(i64::MAX),
             instances,
             failure,

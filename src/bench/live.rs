@@ -108,6 +108,7 @@ impl Tracing {
                     name: row.kernel.clone(),
                     start_ns: row.work.start_ns,
                     end_ns: row.work.end_ns,
+                    in_graph: row.work.graph.is_some(),
                     invalid: row.work.invalid.map(InvalidReason::as_str),
                 }),
                 Some(Found::Later) => return true,
@@ -181,6 +182,12 @@ impl Rig for Live {
             ("host.name".to_owned(), uname.nodename().to_string_lossy().into_owned()),
             ("bench.clocks".to_owned(), clocks.report().to_string()),
         ];
+        let peaks = [
+            ("gpu.clock_rate_khz", device.clock_rate_khz),
+            ("gpu.memory_clock_rate_khz", device.memory_clock_rate_khz),
+        ];
+        self.facts
+            .extend(peaks.iter().filter_map(|(key, khz)| Some(((*key).to_owned(), (*khz)?.to_string()))));
         let version = std::fs::read_to_string("/sys/module/nvidia/version");
         self.facts
             .extend(version.ok().map(|version| ("driver.version".to_owned(), version.trim().to_owned())));

@@ -46,6 +46,27 @@ impl Measured<'_> {
     }
 }
 
+/// How the kernels of an annotation came to the GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LaunchMode {
+    /// As they were launched, one after the other.
+    Stream,
+    /// All or some as nodes of a graph, which the GPU launches itself.
+    Graph,
+}
+
+impl LaunchMode {
+    /// In one word, as tables have it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Stream => "stream",
+            Self::Graph => "graph",
+        }
+    }
+}
+
 /// The times of the kernels of one use of an annotation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Times {
@@ -56,6 +77,8 @@ pub(super) struct Times {
     /// In which at least one ran.
     pub busy_ns: i64,
     pub launches: usize,
+    /// Whether one of them was a node of a graph.
+    pub in_graph: bool,
     /// Name, sum and number of each kernel, in the order of their first start.
     pub kernels: Vec<(Arc<str>, i64, usize)>,
 }
@@ -82,6 +105,7 @@ impl Times {
             times.sum_ns += duration;
             times.busy_ns += (kernel.end_ns - kernel.start_ns.max(last)).max(0);
             last = last.max(kernel.end_ns);
+            times.in_graph |= kernel.in_graph;
             match times.kernels.iter_mut().find(|(name, ..)| *name == kernel.name.demangled) {
                 Some((_, sum, count)) => {
                     *sum += duration;
@@ -92,6 +116,11 @@ impl Times {
         }
         times.span_ns = last - first;
         Ok(times)
+    }
+
+    /// How its kernels came to the GPU.
+    pub fn launch_mode(&self) -> LaunchMode {
+        if self.in_graph { LaunchMode::Graph } else { LaunchMode::Stream }
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod builder;
 mod collectors;
+mod columns;
 mod compat;
 mod engine;
 mod kernels;
@@ -25,7 +26,7 @@ mod tests;
 pub use builder::{Bench, DEFAULT_RUNS, DEFAULT_WARM_UP_RUNS, DURATION, OnFailure};
 pub use collectors::{Occasion, Scope};
 pub use kernels::KernelPattern;
-pub use measured::Measured;
+pub use measured::{LaunchMode, Measured};
 pub use order::Order;
 pub use report::{Aggregate, BenchError, Normalised, Report, RunSample};
 pub use run::{Purpose, Run};

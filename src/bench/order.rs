@@ -34,6 +34,8 @@ pub(super) struct Schedule {
     round: Vec<usize>,
     /// The present one, and how many runs of its block are left.
     current: Option<(usize, usize)>,
+    /// Rounds that were begun.
+    rounds: usize,
 }
 
 impl Schedule {
@@ -49,7 +51,13 @@ impl Schedule {
             active: (0..configs).collect(),
             round: Vec::new(),
             current: None,
+            rounds: 0,
         }
+    }
+
+    /// The number of the round of the present run, from 0.
+    pub fn round(&self) -> usize {
+        self.rounds.saturating_sub(1)
     }
 
     /// No further run of this configuration.
@@ -74,6 +82,7 @@ impl Iterator for Schedule {
                 random.shuffle(&mut self.round);
             }
             self.round.reverse();
+            self.rounds += 1;
         }
         let config = self.round.pop()?;
         self.current = Some((config, self.block.map_or(usize::MAX, |block| block - 1)));

@@ -5,6 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::collectors::Scope;
+use super::columns::Columns;
+use super::measured::LaunchMode;
 use super::value::{Value, json_text};
 use super::{compat, text};
 use crate::control::RunConditions;
@@ -12,6 +14,7 @@ use crate::error::Error;
 use crate::losses::Loss;
 use crate::names::StringPool;
 use crate::stats::{Comparison, Description, Interval, Outliers, StopReason};
+use crate::table::added::{Cell, PARAMETER};
 use crate::table::rows::{AggregateRow, AggregateValues, EnvRow, LossRow, SampleRow};
 use crate::table::schema::Table;
 use crate::table::writer::{CloseReport, DatasetWriter, TableSink, WriterOptions};
@@ -29,6 +32,8 @@ pub struct RunSample {
     /// When the run began on the host, in nanoseconds since the Unix epoch, on the clock of the kernels' times; of counters,
     /// when counting began.
     pub start_ns: i64,
+    /// Which round of the [order](super::Order) it was made in; none for counters.
+    pub block: Option<usize>,
     /// The annotation.
     pub annotation: Arc<str>,
     /// How often the annotation was used before in the same run.
@@ -48,6 +53,8 @@ pub struct RunSample {
     pub invalid_reason: Option<Arc<str>>,
     /// Kernels in it.
     pub launches: usize,
+    /// How its kernels came to the GPU; none for counters.
+    pub launch_mode: Option<LaunchMode>,
     /// How long the closure of the run took on the host, in nanoseconds.
     pub wall_ns: Option<i64>,
     /// Clocks, temperature and throttling in some 50 ms around the run, or in the run if it took longer; none without
@@ -124,7 +131,8 @@ pub(super) struct Note {
 pub struct Report {
     pub(super) name: String,
     pub(super) parameters: Vec<String>,
-    pub(super) configs: Vec<Vec<Value>>,
+    /// The values of these in each configuration; none where it lacks one.
+    pub(super) configs: Vec<Vec<Option<Value>>>,
     pub(super) samples: Vec<RunSample>,
     pub(super) aggregates: Vec<Aggregate>,
     pub(super) collected: Vec<Collected>,
@@ -205,15 +213,19 @@ impl Report {
     /// A configuration in words: `n=512, half=true`; empty where there is no parameter.
     #[must_use]
     pub fn config_text(&self, config_index: usize) -> String {
-        let values = self.configs.get(config_index).into_iter().flatten();
-        let named = self.parameters.iter().zip(values).map(|(name, value)| format!("{name}={value}"));
+        let named = self.parameters_of(config_index).map(|(name, value)| format!("{name}={value}"));
         named.collect::<Vec<_>>().join(", ")
+    }
+
+    /// The parameters that a configuration has, with their names.
+    fn parameters_of(&self, config_index: usize) -> impl Iterator<Item = (&str, &Value)> {
+        let values = self.configs.get(config_index).into_iter().flatten();
+        self.parameters.iter().zip(values).filter_map(|(name, value)| Some((name.as_str(), value.as_ref()?)))
     }
 
     /// The parameters of a configuration as a JSON object.
     pub(super) fn config_json(&self, config_index: usize) -> String {
-        let values = self.configs.get(config_index).into_iter().flatten();
-        let named = self.parameters.iter().zip(values);
+        let named = self.parameters_of(config_index);
         let named = named.map(|(name, value)| format!("{}:{}", json_text(name), value.json()));
         format!("{{{}}}", named.collect::<Vec<_>>().join(","))
     }
@@ -235,35 +247,46 @@ impl Report {
     /// of this crate that say more come last: the median, intervals that hold what they promise, and the state of the
     /// cache.
     ///
-    /// `ComputeClock` and `MemoryClock` are empty: there they are properties of the device, not clocks that were measured.
+    /// `ComputeClock` and `MemoryClock` are the device's peak clocks in kHz, and not clocks that were measured; empty where
+    /// the driver does not tell them. [`write`](Self::write) writes the same table as `compat`.
     #[must_use]
     pub fn compat_csv(&self) -> String {
-        text::csv(&compat::table(self))
+        text::csv(&compat::table(self).texts())
     }
 
     fn table(&self) -> text::Table {
         text::people(self)
     }
 
-    /// Writes a dataset with the tables `samples` and `aggregates`, `env` with what was in force, and `losses`.
+    /// Writes a dataset with the tables `samples` and `aggregates`, in both of which each parameter is a column `p_<name>`;
+    /// `compat`, the table of [`compat_csv`](Self::compat_csv); `env` with what was in force, and `losses`.
     ///
     /// # Errors
     /// [`OutputExists`](crate::ErrorKind::OutputExists) if something is there already, [`Io`](crate::ErrorKind::Io) if
     /// it cannot be written.
     pub fn write(&self, folder: impl AsRef<Path>) -> crate::error::Result<CloseReport> {
         let options = WriterOptions {
-            tables: vec![Table::Samples, Table::Aggregates],
+            tables: vec![Table::Samples, Table::Aggregates, Table::Compat],
             provenance: self.facts.clone(),
             ..WriterOptions::default()
         };
         let mut writer = DatasetWriter::create(folder.as_ref(), options)?;
         let mut texts = StringPool::default();
+        let parameters = Columns::of_parameters(&self.parameters, &self.configs);
+        writer.add_parameters(&parameters.added(PARAMETER, |name| format!("The parameter {name}.")));
+        let cells: Vec<Arc<[Option<Cell>]>> = parameters.cells().map(Into::into).collect();
+        let cells_of = |config: usize| cells.get(config).cloned().unwrap_or_default();
         for sample in &self.samples {
-            writer.sample(&self.sample_row(sample, &mut texts));
+            let cells = cells_of(sample.config_index);
+            writer.sample(&SampleRow { cells, ..self.sample_row(sample, &mut texts) });
         }
         for aggregate in &self.aggregates {
-            writer.aggregate(&self.aggregate_row(aggregate, &mut texts));
+            let cells = cells_of(aggregate.config_index);
+            writer.aggregate(&AggregateRow { cells, ..self.aggregate_row(aggregate, &mut texts) });
         }
+        let compat = compat::table(self);
+        let columns = compat.added("", |name| format!("The column {name} of Nsight Python."));
+        writer.compat(&columns, &compat.cells().collect::<Vec<_>>());
         for (key, value) in &self.facts {
             writer.env(&EnvRow { key: key.clone(), value: value.clone() });
         }
@@ -303,6 +326,7 @@ impl Report {
             run: sample.run.map(signed),
             order: sample.order.map(signed),
             start_ns: sample.start_ns,
+            block: sample.block.map(signed),
             annotation: Arc::clone(&sample.annotation),
             repeat: signed(sample.repeat),
             kernel: sample.kernel.clone(),
@@ -311,6 +335,7 @@ impl Report {
             value: sample.value,
             invalid_reason: sample.invalid_reason.clone(),
             n_launches: signed(sample.launches),
+            launch_mode: sample.launch_mode.map(LaunchMode::as_str),
             wall_ns: sample.wall_ns,
             cache_state: self.cache_state,
             clock_mode: texts.intern(&self.clock_mode),
@@ -323,6 +348,7 @@ impl Report {
             thermal_throttled_ns: conditions
                 .thermal_throttled_ns
                 .map(|ns| i64::try_from(ns).unwrap_or(i64::MAX)),
+            cells: Arc::default(),
         }
     }
 
@@ -342,6 +368,7 @@ impl Report {
                 .normalised
                 .as_ref()
                 .map(|normalised| texts.intern(&normalised.baseline)),
+            cells: Arc::default(),
         }
     }
 }

@@ -63,8 +63,7 @@ impl<C: Config> Results<'_, C> {
         let mut warnings = timed.warnings.clone();
         let aggregates = self.aggregates(&samples, tick, &mut warnings);
         self.warn(&samples, collectors, &mut warnings);
-        let configs = bench.configs.iter();
-        let configs = configs.map(|config| config.parameters().into_iter().map(|(_, value)| value).collect());
+        let configs = bench.configs.iter().map(|config| self.values_of(config));
         Report {
             name: bench.name.clone(),
             configs: configs.collect(),
@@ -79,6 +78,16 @@ impl<C: Config> Results<'_, C> {
             parameters: self.parameters,
             baseline: bench.baseline.clone(),
         }
+    }
+
+    /// The parameters of a configuration, in the report's order; none where it lacks one.
+    fn values_of(&self, config: &C) -> Vec<Option<Value>> {
+        let mut own = config.parameters();
+        if self.bench.parameters.is_some() {
+            return own.into_iter().map(|(_, value)| Some(value)).collect();
+        }
+        let take = |name: &String| Some(own.remove(own.iter().position(|(own, _)| own == name)?).1);
+        self.parameters.iter().map(take).collect()
     }
 
     /// The samples of one use of an annotation: its times, and the time of each of its kernels.
@@ -99,6 +108,7 @@ impl<C: Config> Results<'_, C> {
             run: Some(run.number),
             order: Some(order),
             start_ns: run.start_ns,
+            block: Some(run.block),
             annotation: texts.intern(&instance.name),
             repeat,
             kernel: None,
@@ -108,6 +118,7 @@ impl<C: Config> Results<'_, C> {
             valid: times.is_ok(),
             invalid_reason: times.as_ref().err().map(|reason| texts.intern(reason)),
             launches: times.as_ref().map_or(0, |times| times.launches),
+            launch_mode: times.as_ref().ok().map(Times::launch_mode),
             wall_ns: Some(run.wall_ns),
             conditions: run.conditions,
         };
@@ -141,6 +152,7 @@ impl<C: Config> Results<'_, C> {
                     run: None,
                     order: None,
                     start_ns: self.timed.counting_ns,
+                    block: None,
                     annotation: texts.intern(annotation),
                     repeat: *repeat,
                     kernel: None,
@@ -150,6 +162,7 @@ impl<C: Config> Results<'_, C> {
                     valid: count.value.is_some(),
                     invalid_reason: count.null_reason.map(|reason| texts.intern(reason)),
                     launches: 0,
+                    launch_mode: None,
                     wall_ns: None,
                     conditions: None,
                 });
@@ -164,6 +177,7 @@ impl<C: Config> Results<'_, C> {
                         run: None,
                         order: None,
                         start_ns: self.timed.counting_ns,
+                        block: None,
                         annotation: texts.intern(&annotation),
                         repeat: 0,
                         kernel: None,
@@ -173,6 +187,7 @@ impl<C: Config> Results<'_, C> {
                         valid: false,
                         invalid_reason: Some(texts.intern("not_counted")),
                         launches: 0,
+                        launch_mode: None,
                         wall_ns: None,
                         conditions: None,
                     });
@@ -221,6 +236,7 @@ impl<C: Config> Results<'_, C> {
                         run: Some(run.number),
                         order: Some(order),
                         start_ns: run.start_ns,
+                        block: Some(run.block),
                         annotation: texts.intern(&instance.name),
                         repeat,
                         kernel: None,
@@ -230,6 +246,7 @@ impl<C: Config> Results<'_, C> {
                         valid: value.is_some(),
                         invalid_reason: reason.map(|reason| texts.intern(reason)),
                         launches: times.as_ref().map_or(0, |times| times.launches),
+                        launch_mode: times.as_ref().ok().map(Times::launch_mode),
                         wall_ns: Some(run.wall_ns),
                         conditions: run.conditions,
                     });

@@ -20,6 +20,8 @@ pub(super) struct Kernel {
     pub name: Arc<KernelName>,
     pub start_ns: i64,
     pub end_ns: i64,
+    /// Whether it was a node of a graph.
+    pub in_graph: bool,
     /// Why its times cannot be used.
     pub invalid: Option<&'static str>,
 }

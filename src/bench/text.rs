@@ -2,6 +2,7 @@
 
 use super::builder::{BUSY, SPAN};
 use super::report::{Aggregate, Normalised, Report};
+use super::value::Value;
 use crate::stats::{DEFAULT_MARGIN, Interval};
 
 /// A heading, and rows of as many cells.
@@ -100,9 +101,9 @@ pub(super) fn numbers(report: &Report) -> Table {
             [real(interval.map(|interval| interval.low)), real(interval.map(|interval| interval.high))]
         };
         let normalised = aggregate.normalised.as_ref();
-        let parameters =
-            report.configs.get(aggregate.config_index).into_iter().flatten().map(ToString::to_string);
-        let mut cells: Vec<String> = parameters.collect();
+        let parameters = report.configs.get(aggregate.config_index).into_iter().flatten();
+        let text = |value: &Option<Value>| value.as_ref().map(ToString::to_string).unwrap_or_default();
+        let mut cells: Vec<String> = parameters.map(text).collect();
         cells.extend([
             aggregate.annotation.to_string(),
             aggregate.kernel.as_deref().unwrap_or_default().to_owned(),

@@ -123,7 +123,7 @@ parameters! {
 /// assert_eq!(columns[0], ("n".to_owned(), 512_usize.into()));
 /// ```
 pub trait Config {
-    /// The parameters with their names, the same ones in the same order for every value.
+    /// The parameters with their names. A configuration may lack some that others have.
     fn parameters(&self) -> Vec<(String, Value)>;
 }
 

@@ -70,6 +70,10 @@ pub struct Device {
     pub l2_bytes: u64,
     /// Device memory in bytes.
     pub memory_bytes: u64,
+    /// Peak clock of the multiprocessors in kHz, as the product has it; none where the driver does not tell.
+    pub clock_rate_khz: Option<u32>,
+    /// The same of the device memory.
+    pub memory_clock_rate_khz: Option<u32>,
 }
 
 macro_rules! functions {
@@ -239,6 +243,8 @@ impl Driver {
             multiprocessors,
             l2_bytes: l2_bytes.into(),
             memory_bytes: memory_bytes as u64,
+            clock_rate_khz: self.attribute(device, 13).ok().filter(|khz| *khz > 0),
+            memory_clock_rate_khz: self.attribute(device, 36).ok().filter(|khz| *khz > 0),
         })
     }
 

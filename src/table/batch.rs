@@ -3,6 +3,7 @@
 use arrow_schema::Field;
 use parquet::errors::Result;
 
+use super::added::AddedColumn;
 use super::column::Column;
 use super::encode::chunk::Chunk;
 use super::schema::Table;
@@ -14,8 +15,16 @@ pub(super) trait Batch: Default {
     /// The table that the rows belong to.
     const TABLE: Table;
 
-    /// The columns in their order.
+    /// The columns in their order, without those that a dataset adds.
     fn columns() -> Vec<Field>;
+
+    /// Adds columns of this dataset's own, before the first row.
+    fn add(&mut self, _columns: &[AddedColumn]) {}
+
+    /// The columns that were added; they come last.
+    fn added(&self) -> Vec<Field> {
+        Vec::new()
+    }
 
     /// Adds a row.
     fn push(&mut self, row: &Self::Row);
@@ -42,19 +51,20 @@ impl<C: Column> Drain for C {
 }
 
 /// Defines a table: for each column its comment (which becomes the description in the files), name, kind, unit,
-/// and where a row has it.
+/// and where a row has it. After `with`: the columns that a dataset adds to this table, and where a row has their cells.
 macro_rules! table {
     (
         $(#[$about:meta])*
         $name:ident($row:ident: &$row_type:ty) {
             $( $(#[doc = $doc:literal])+ $column:ident: $kind:ty $([$unit:literal])? = $value:expr; )*
-        }
+        } $(with $added:ident = $cells:expr)?
     ) => {
         $(#[$about])*
         #[derive(Default)]
         pub(crate) struct $name {
             rows: usize,
             $( $column: $kind, )*
+            $( $added: $crate::table::added::Added, )?
         }
 
         impl $crate::table::batch::Batch for $name {
@@ -70,9 +80,20 @@ macro_rules! table {
                 }),*]
             }
 
+            $(
+                fn add(&mut self, columns: &[$crate::table::added::AddedColumn]) {
+                    self.$added = $crate::table::added::Added::new(columns);
+                }
+
+                fn added(&self) -> Vec<arrow_schema::Field> {
+                    self.$added.fields()
+                }
+            )?
+
             fn push(&mut self, $row: &$row_type) {
                 self.rows += 1;
                 $( $crate::table::column::Column::push(&mut self.$column, $value); )*
+                $( self.$added.push($cells); )?
             }
 
             fn rows(&self) -> usize {
@@ -80,7 +101,7 @@ macro_rules! table {
             }
 
             fn text_bytes(&self) -> usize {
-                0 $( + $crate::table::column::Column::text_bytes(&self.$column) )*
+                0 $( + $crate::table::column::Column::text_bytes(&self.$column) )* $( + self.$added.text_bytes() )?
             }
 
             fn drain(
@@ -89,6 +110,7 @@ macro_rules! table {
             ) -> parquet::errors::Result<()> {
                 let rows = std::mem::take(&mut self.rows);
                 $( write(rows, &mut self.$column)?; )*
+                $( self.$added.drain(rows, write)?; )?
                 Ok(())
             }
         }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::added::Cell;
 use super::batch::table;
 use super::column::{Coded, Delta, Flags, Nullable, Reals, Words};
 use super::rows::{AggregateRow, SampleRow};
@@ -13,7 +14,7 @@ table! {
         config: Words<Arc<str>> = &row.config;
         /// Number of the configuration, from 0.
         config_index: Coded<i64> = row.config_index;
-        /// The parameters of the configuration, as a JSON object.
+        /// The parameters of the configuration, as a JSON object; each is also a column `p_<name>`.
         parameters: Words<Arc<str>> = &row.parameters;
         /// Number of the run in its configuration, from 0; null for counters, which are counted in passes of their own.
         run: Nullable<Delta<i64>> = row.run;
@@ -22,6 +23,9 @@ table! {
         /// When the run began on the host, since the Unix epoch, on the clock of `launches`; of counters, when counting
         /// began.
         start_ns: Delta<i64> ["ns"] = row.start_ns;
+        /// Number of the round that the run was made in, from 0: in each, all configurations have a block of runs
+        /// (a single one where they are all made one after the other); null for counters.
+        block_index: Nullable<Delta<i64>> = row.block;
         /// Name of the annotation.
         annotation: Words<Arc<str>> = &row.annotation;
         /// How often the annotation was used before in the same run.
@@ -41,6 +45,9 @@ table! {
         invalid_reason: Nullable<Words<Arc<str>>> = row.invalid_reason.as_ref();
         /// Kernels that the value is of; 0 for counters.
         n_launches: Coded<i64> = row.n_launches;
+        /// How the kernels came to the GPU: `stream`, as they were launched; `blocked`, all together, behind a kernel that
+        /// waited for the last launch; `graph`, all or some as nodes of a graph. Null for counters.
+        launch_mode: Nullable<Words<&'static str>> = row.launch_mode.as_ref();
         /// Time of the whole run on the host; null for counters.
         wall_ns: Nullable<Delta<i64>> ["ns"] = row.wall_ns;
         /// State of the L2 cache before the annotation, `none` where nothing was done to it.
@@ -61,7 +68,7 @@ table! {
         power_throttled_ns: Nullable<Delta<i64>> ["ns"] = row.power_throttled_ns;
         /// For how long heat did.
         thermal_throttled_ns: Nullable<Delta<i64>> ["ns"] = row.thermal_throttled_ns;
-    }
+    } with parameters_added = &row.cells
 }
 
 table! {
@@ -71,7 +78,7 @@ table! {
         config: Words<Arc<str>> = &row.config;
         /// Number of the configuration, from 0.
         config_index: Coded<i64> = row.config_index;
-        /// The parameters of the configuration, as a JSON object.
+        /// The parameters of the configuration, as a JSON object; each is also a column `p_<name>`.
         parameters: Words<Arc<str>> = &row.parameters;
         /// Name of the annotation.
         annotation: Words<Arc<str>> = &row.annotation;
@@ -175,5 +182,11 @@ table! {
         ratio_low: Nullable<Reals> = row.told.ratio_interval[0];
         /// Upper end of it.
         ratio_high: Nullable<Reals> = row.told.ratio_interval[1];
-    }
+    } with parameters_added = &row.cells
+}
+
+table! {
+    /// `compat`.
+    Compat(row: &Vec<Option<Cell>>) {
+    } with columns_added = row
 }

@@ -3,6 +3,7 @@
 //! Rows are pushed into columns ([`batch`], [`mod@column`]), columns are encoded into row groups ([`encode`]), row
 //! groups go into parts, and parts into a dataset ([`writer`]).
 
+pub(crate) mod added;
 mod batch;
 #[cfg(feature = "analysis")]
 pub(crate) mod collection;

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use arrow_schema::{Field, Schema};
 use parquet::arrow::{ArrowSchemaConverter, add_encoded_arrow_schema_to_metadata};
 use parquet::errors::Result;
 use parquet::file::metadata::KeyValue;
@@ -25,8 +26,8 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// The layout of a table, with the provenance that each of its files carries.
-    pub fn new(table: Table, provenance: &[(String, String)]) -> Result<Self> {
+    /// The layout of a table with these columns added, and the provenance that each of its files carries.
+    pub fn new(table: Table, added: Vec<Field>, provenance: &[(String, String)]) -> Result<Self> {
         let own = [(SCHEMA_VERSION_KEY, SCHEMA_VERSION.to_string()), (TABLE_KEY, table.name().to_owned())];
         let facts: HashMap<String, String> = own
             .into_iter()
@@ -42,7 +43,9 @@ impl Layout {
             .build();
         // Tells readers of Arrow the exact types and the fields' metadata. pyarrow then takes the file's own
         // metadata from there too.
-        let arrow = table.schema().as_ref().clone().with_metadata(facts);
+        let own = table.schema();
+        let columns = own.fields().iter().cloned().chain(added.into_iter().map(Arc::new));
+        let arrow = Schema::new_with_metadata(columns.collect::<Vec<_>>(), facts);
         add_encoded_arrow_schema_to_metadata(&arrow, &mut properties);
         let schema: SchemaDescriptor = ArrowSchemaConverter::new().convert(&arrow)?;
         Ok(Self { table, schema: Arc::new(schema), properties: Arc::new(properties) })

@@ -304,28 +304,32 @@ fn check(path: &Path, table: Table, metadata: &ArrowReaderMetadata) -> Result<Op
     if name != table.name() {
         return Err(refuse(format!("holds the table {name}")).with_hint("the file was renamed"));
     }
-    columns(&table.schema(), metadata.schema(), version < SCHEMA_VERSION)
+    columns(table, metadata.schema(), version < SCHEMA_VERSION)
         .ok_or_else(|| refuse("its columns are not those of its schema version".into()))
 }
 
 /// How a file's columns are handed out: as they are (`Some(None)`), or, of an earlier version, with those that came
-/// later. None where a column has another type than it should, is not known, or is absent and should not be.
-fn columns(known: &Schema, found: &Schema, is_earlier: bool) -> Option<Option<SchemaRef>> {
-    let is_known = |found: &Arc<Field>| {
+/// later. None where a column has another type than it should, is not known, or is absent and should not be. Columns that
+/// the dataset added itself come last.
+fn columns(table: Table, found: &Schema, is_earlier: bool) -> Option<Option<SchemaRef>> {
+    let known = table.schema();
+    let is_common = |found: &&Arc<Field>| known.field_with_name(found.name()).is_ok();
+    let (common, added): (Vec<_>, Vec<_>) = found.fields().iter().partition(is_common);
+    let is_its = |found: &&Arc<Field>| {
         known.field_with_name(found.name()).is_ok_and(|known| known.data_type() == found.data_type())
     };
-    if !found.fields().iter().all(is_known) {
+    if !common.iter().all(is_its) || !added.iter().all(|field| table.may_add(field)) {
         return None;
     }
-    let names =
-        |schema: &Schema| schema.fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>();
-    if names(known) == names(found) {
+    let expected = known.fields().iter().map(|field| field.name());
+    if expected.eq(common.iter().map(|field| field.name())) {
         return Some(None);
     }
     let whole = known.fields().iter().map(|field| match found.field_with_name(field.name()) {
         Ok(found) => found.clone(),
         Err(_) => field.as_ref().clone().with_nullable(true),
     });
+    let whole = whole.chain(added.iter().map(|field| field.as_ref().clone()));
     is_earlier.then(|| Some(Arc::new(Schema::new(whole.collect::<Vec<_>>()))))
 }
 

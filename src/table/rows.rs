@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use super::added::Cell;
 use crate::units::{CorrelationId, RangeId, ThreadId};
 
 /// A kernel's name in both forms.
@@ -274,6 +275,7 @@ pub(crate) struct SampleRow {
     pub order: Option<i64>,
     /// When the run began; of counters, when counting began.
     pub start_ns: i64,
+    pub block: Option<i64>,
     pub annotation: Arc<str>,
     pub repeat: i64,
     pub kernel: Option<Arc<str>>,
@@ -282,6 +284,7 @@ pub(crate) struct SampleRow {
     pub value: Option<f64>,
     pub invalid_reason: Option<Arc<str>>,
     pub n_launches: i64,
+    pub launch_mode: Option<&'static str>,
     pub wall_ns: Option<i64>,
     pub cache_state: &'static str,
     pub clock_mode: Arc<str>,
@@ -292,6 +295,8 @@ pub(crate) struct SampleRow {
     pub throttle: Option<Arc<str>>,
     pub power_throttled_ns: Option<i64>,
     pub thermal_throttled_ns: Option<i64>,
+    /// The parameters, in the order of the columns that were added for them.
+    pub cells: Arc<[Option<Cell>]>,
 }
 
 /// `aggregates`: what the samples of one metric in one configuration are like.
@@ -299,6 +304,7 @@ pub(crate) struct SampleRow {
 pub(crate) struct AggregateRow {
     pub config: Arc<str>,
     pub config_index: i64,
+    /// As in [`SampleRow`].
     pub parameters: Arc<str>,
     pub annotation: Arc<str>,
     pub kernel: Option<Arc<str>>,
@@ -309,6 +315,8 @@ pub(crate) struct AggregateRow {
     pub told: AggregateValues,
     pub stop_reason: Option<&'static str>,
     pub normalized_against: Option<Arc<str>>,
+    /// As in [`SampleRow`].
+    pub cells: Arc<[Option<Cell>]>,
 }
 
 /// The numbers of an aggregate; what is not known is none.

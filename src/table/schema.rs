@@ -14,7 +14,7 @@ use super::{
 
 /// The version of the tables' layout, stored in every file. A later version adds columns and changes none, so that a
 /// reader can read files of earlier ones; it refuses files of a later version.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// The key of [`SCHEMA_VERSION`] in a file's metadata.
 pub const SCHEMA_VERSION_KEY: &str = "cuprof.schema_version";
@@ -52,6 +52,9 @@ pub enum Table {
     Samples,
     /// One metric of one annotation or kernel in one configuration a row: what its samples are like.
     Aggregates,
+    /// The aggregates of whole annotations in the columns of Nsight Python's table of processed data
+    /// ([`Report::compat_csv`](crate::bench::Report::compat_csv)), a row each. All columns are the dataset's own.
+    Compat,
     /// One fact about the run a row.
     Env,
     /// One cause of lost or unusable records a row, with its count.
@@ -60,7 +63,7 @@ pub enum Table {
 
 impl Table {
     /// Every table.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Launches,
         Self::Transfers,
         Self::Ranges,
@@ -73,6 +76,7 @@ impl Table {
         Self::Metrics,
         Self::Samples,
         Self::Aggregates,
+        Self::Compat,
         Self::Env,
         Self::Losses,
     ];
@@ -93,6 +97,7 @@ impl Table {
             Self::Metrics => "metrics",
             Self::Samples => "samples",
             Self::Aggregates => "aggregates",
+            Self::Compat => "compat",
             Self::Env => "env",
             Self::Losses => "losses",
         }
@@ -104,7 +109,9 @@ impl Table {
         Self::ALL.into_iter().find(|table| table.name() == name)
     }
 
-    /// The table's columns. Each field's metadata holds a `description`, and a `unit` if the column has one.
+    /// The table's columns. Each field's metadata holds a `description`, and a `unit` if the column has one. Datasets add
+    /// columns of their own to some tables, last: `p_<name>` for each parameter to `samples` and `aggregates`, and all
+    /// columns of `compat`.
     #[must_use]
     pub fn schema(self) -> SchemaRef {
         let columns = match self {
@@ -120,6 +127,7 @@ impl Table {
             Self::Metrics => counted::Metrics::columns(),
             Self::Samples => measured::Samples::columns(),
             Self::Aggregates => measured::Aggregates::columns(),
+            Self::Compat => measured::Compat::columns(),
             Self::Env => host::Env::columns(),
             Self::Losses => host::Losses::columns(),
         };

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use parquet::errors::{ParquetError, Result};
 
+use super::added::AddedColumn;
 use super::batch::Batch;
 use super::encode::chunk::Chunk;
 use super::files::PartFiles;
@@ -63,6 +64,11 @@ impl<B: Batch> TableWriter<B> {
     /// Which table it writes.
     pub fn table(&self) -> Table {
         B::TABLE
+    }
+
+    /// Adds columns of this dataset's own, before the first row.
+    pub fn add(&mut self, columns: &[AddedColumn]) {
+        self.batch.add(columns);
     }
 
     /// Adds a row; writes a row group, and ends the part, when they are full.
@@ -143,7 +149,7 @@ impl<B: Batch> TableWriter<B> {
     fn open_part(&mut self, shared: &mut Shared) -> Result<&mut Part> {
         let layout = match self.layout.take() {
             Some(layout) => layout,
-            None => Layout::new(B::TABLE, &shared.provenance)?,
+            None => Layout::new(B::TABLE, self.batch.added(), &shared.provenance)?,
         };
         let layout = self.layout.insert(layout);
         let part = match self.part.take() {

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use super::added::{AddedColumn, Cell};
 use super::counted_tables::Metrics;
 use super::device_tables::{Launches, MemoryOperations, Transfers};
 use super::encode::chunk::Chunk;
 use super::files::{Disk, Entered, PartFiles, prepare_folder};
 use super::host_tables::{ApiCalls, Env, Losses, Marks, Overheads, RangeSets, Ranges, Synchronizations};
-use super::measured_tables::{Aggregates, Samples};
+use super::measured_tables::{Aggregates, Compat, Samples};
 use super::rows::{
     AggregateRow, ApiRow, EnvRow, LaunchRow, LossRow, MarkRow, MemoryRow, MetricRow, OverheadRow, RangeRow,
     RangeSetRow, SampleRow, SynchronizationRow, TransferRow,
@@ -135,6 +136,7 @@ pub(crate) struct DatasetWriter {
     metrics: TableWriter<Metrics>,
     samples: TableWriter<Samples>,
     aggregates: TableWriter<Aggregates>,
+    compat: TableWriter<Compat>,
     env: TableWriter<Env>,
     losses: TableWriter<Losses>,
 }
@@ -144,7 +146,7 @@ macro_rules! each_table {
     ($writer:ident, |$table:ident, $shared:ident| $body:expr) => {{
         let $shared = &mut $writer.shared;
         each_table!(@ $writer, $table, $body, launches, transfers, ranges, range_sets, marks, overheads,
-            api_calls, synchronizations, memory_operations, metrics, samples, aggregates, env, losses);
+            api_calls, synchronizations, memory_operations, metrics, samples, aggregates, compat, env, losses);
     }};
     (@ $writer:ident, $table:ident, $body:expr, $($field:ident),*) => {
         $({ let $table = &mut $writer.$field; $body; })*
@@ -197,6 +199,7 @@ impl DatasetWriter {
             metrics: TableWriter::default(),
             samples: TableWriter::default(),
             aggregates: TableWriter::default(),
+            compat: TableWriter::default(),
             env: TableWriter::default(),
             losses: TableWriter::default(),
         })
@@ -233,6 +236,18 @@ impl DatasetWriter {
     /// Adds a row of `aggregates`.
     pub fn aggregate(&mut self, row: &AggregateRow) {
         self.aggregates.push(row, &mut self.shared);
+    }
+
+    /// Adds a column to `samples` and `aggregates` for each parameter of a measurement. Before the first row of either.
+    pub fn add_parameters(&mut self, columns: &[AddedColumn]) {
+        self.samples.add(columns);
+        self.aggregates.add(columns);
+    }
+
+    /// Writes the table `compat`: these columns, which are all that it has, and rows of as many cells.
+    pub fn compat(&mut self, columns: &[AddedColumn], rows: &[Vec<Option<Cell>>]) {
+        self.compat.add(columns);
+        rows.iter().for_each(|row| self.compat.push(row, &mut self.shared));
     }
 
     /// Writes what is left and finishes every part.

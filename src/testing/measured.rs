@@ -98,6 +98,7 @@ fn sample_row(
         run: Some(signed(run)),
         order: Some(order_index),
         start_ns: START_NS + order_index * RUN_NS,
+        block: Some(0),
         annotation: of.annotation.as_str().into(),
         repeat: 0,
         kernel: None,
@@ -106,6 +107,7 @@ fn sample_row(
         value,
         invalid_reason: value.is_none().then(|| "failed: out of memory".into()),
         n_launches: 1,
+        launch_mode: Some("stream"),
         wall_ns: Some(RUN_NS - 100_000),
         cache_state: "cold_clean",
         clock_mode: "free".into(),
@@ -116,6 +118,7 @@ fn sample_row(
         throttle: known(order_index).filter(|order| order % 4 == 3).map(|_| "sw_power_cap".into()),
         power_throttled_ns: known(if order % 4 == 3 { 20_000 } else { 0 }),
         thermal_throttled_ns: None,
+        cells: Arc::default(),
     }
 }
 
@@ -153,5 +156,6 @@ fn aggregate_row(of: &Measured, config_index: usize, base: Option<&Measured>) ->
         },
         stop_reason: Some("runs_made"),
         normalized_against: base.map(|base| base.annotation.as_str().into()),
+        cells: Arc::default(),
     })
 }

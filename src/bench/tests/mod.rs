@@ -55,7 +55,7 @@ impl Gpu {
         if let Some(region) = world.open.last().copied() {
             let name: Arc<str> = name.into();
             let name = Arc::new(KernelName { mangled: Arc::clone(&name), demangled: name });
-            world.kernels.push(Kernel { region, name, start_ns, end_ns, invalid });
+            world.kernels.push(Kernel { region, name, start_ns, end_ns, in_graph: false, invalid });
         }
     }
 
@@ -220,7 +220,8 @@ impl Rig for Gpu {
     }
 
     fn facts(&self) -> Vec<(String, String)> {
-        vec![("gpu.name".to_owned(), "Simulated".to_owned()), ("host.name".to_owned(), "desk".to_owned())]
+        let facts = [("gpu.name", "Simulated"), ("host.name", "desk"), ("gpu.clock_rate_khz", "1980000")];
+        facts.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec()
     }
 }
 

@@ -1,6 +1,11 @@
 //! Tables: of people, of programs, and of those who come from Nsight Python.
 
-use super::super::{Bench, Report, Scope};
+use arrow_array::Array;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float64Type, Int32Type, Int64Type};
+use arrow_schema::DataType;
+
+use super::super::{Bench, Config, Report, Scope, Value};
 use super::{Gpu, TestOutcome};
 use crate::table::reader::Dataset;
 use crate::table::schema::Table;
@@ -130,6 +135,7 @@ fn a_report_is_written_as_a_dataset() -> TestOutcome {
     let dataset = Dataset::open(&output)?;
     assert_eq!(dataset.rows(Table::Samples), report.samples().len() as u64);
     assert_eq!(dataset.rows(Table::Aggregates), report.aggregates().len() as u64);
+    assert_eq!(dataset.rows(Table::Compat), 2 * 2 * 3);
     // 2 configurations, 3 runs, 3 metrics of each annotation, and a row for each of its kernels.
     assert_eq!(report.samples().len(), 2 * 3 * (3 + 1 + 3 + 2));
     assert!(report.write(&output).is_err(), "nothing is overwritten");
@@ -140,5 +146,88 @@ fn a_report_is_written_as_a_dataset() -> TestOutcome {
 fn parameters_are_a_json_object() -> TestOutcome {
     let report = measured()?;
     assert_eq!(report.config_json(1), r#"{"n":128,"name":"c\"d\ne"}"#);
+    Ok(())
+}
+
+/// A configuration that has more parameters than another.
+enum Tiling {
+    None,
+    Square { side: u32, scale: f64 },
+}
+
+impl Config for Tiling {
+    fn parameters(&self) -> Vec<(String, Value)> {
+        let named = |name: &str, value: Value| (name.to_owned(), value);
+        match self {
+            Self::None => vec![named("scale", 1.into())],
+            Self::Square { side, scale } => {
+                vec![
+                    named("tiled", true.into()),
+                    named("side", (*side).into()),
+                    named("scale", (*scale).into()),
+                ]
+            }
+        }
+    }
+}
+
+#[test]
+fn parameters_become_typed_columns_that_are_null_where_a_configuration_lacks_them() -> TestOutcome {
+    let gpu = Gpu::default();
+    let configs = [Tiling::None, Tiling::Square { side: 16, scale: 0.5 }];
+    let report = gpu.run(Bench::new("tiling").configs(configs).warm_up(0).runs(1), |run, _| {
+        run.measure("work", || gpu.launch("k", 1_000));
+    })?;
+    assert_eq!(report.config_text(0), "scale=1");
+    assert_eq!(report.config_json(1), r#"{"scale":0.5,"tiled":true,"side":16}"#);
+    let folder = tempfile::tempdir()?;
+    let output = folder.path().join("bench.cuprof");
+    report.write(&output)?;
+    let batches = Dataset::open(&output)?.read(Table::Aggregates)?;
+    let first = |name: &str| batches[0].column_by_name(name).ok_or("no such column");
+    // A row each of the sum, the span and the busy time of a configuration, and of its kernel.
+    let (scale, side, tiled) = (first("p_scale")?, first("p_side")?, first("p_tiled")?);
+    assert_eq!(scale.as_primitive::<Float64Type>().values()[..], [1.0, 1.0, 1.0, 1.0, 0.5, 0.5, 0.5, 0.5]);
+    assert_eq!((side.null_count(), side.as_primitive::<Int64Type>().value(4)), (4, 16));
+    assert_eq!((tiled.null_count(), tiled.as_boolean().value(4)), (4, true));
+    Ok(())
+}
+
+#[test]
+fn the_compatible_table_in_a_dataset_is_that_of_the_csv() -> TestOutcome {
+    let report = measured()?;
+    let folder = tempfile::tempdir()?;
+    let output = folder.path().join("bench.cuprof");
+    report.write(&output)?;
+    let batches = Dataset::open(&output)?.read(Table::Compat)?;
+    let schema = batches[0].schema();
+    let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+    let csv = parsed(&report.compat_csv());
+    assert_eq!(names, csv[0]);
+    for (at, name) in names.iter().enumerate() {
+        let column = batches[0].column(at);
+        for (row, cells) in csv[1..].iter().enumerate() {
+            let cell = &cells[at];
+            if column.is_null(row) {
+                assert_eq!(cell, "", "{name}");
+                continue;
+            }
+            let text = match column.data_type() {
+                DataType::Int64 => column.as_primitive::<Int64Type>().value(row).to_string(),
+                DataType::Float64 => format!("{:?}", column.as_primitive::<Float64Type>().value(row)),
+                DataType::Boolean => if column.as_boolean().value(row) { "True" } else { "False" }.to_owned(),
+                _ => {
+                    let words = column.as_dictionary::<Int32Type>();
+                    let key = words.keys().value(row) as usize;
+                    words.values().as_string::<i32>().value(key).to_owned()
+                }
+            };
+            assert_eq!(text, *cell, "{name}");
+        }
+    }
+    // The simulated device's, as numbers; a driver that does not tell them leaves them null.
+    let clock = |name: &str| batches[0].column_by_name(name).map(|column| column.as_primitive::<Int64Type>());
+    assert_eq!(clock("ComputeClock").map(|clock| clock.value(0)), Some(1_980_000));
+    assert_eq!(clock("MemoryClock").map(|clock| clock.null_count()), Some(batches[0].num_rows()));
     Ok(())
 }

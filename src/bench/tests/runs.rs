@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::super::builder::{BUSY, SPAN};
 use super::super::measured::tick_ns;
-use super::super::{Bench, Config, DURATION, KernelPattern, Order, Purpose, Scope, Value};
+use super::super::{Bench, BenchError, Config, DURATION, KernelPattern, Order, Purpose, Scope, Value};
 use super::{Gpu, TestOutcome, values};
 use crate::control::RunConditions;
 use crate::stats::{Precision, Random, StopReason, StopRule, Verdict};
@@ -140,6 +140,25 @@ fn runs_come_in_the_order_that_was_asked_for() -> TestOutcome {
     let blocks = order_of(bench(Order::Interleaved { block: 2, seed: 1 }))?;
     assert!(blocks.chunks(2).all(|block| block[0] == block[1]), "{blocks:?}");
     assert!((0..3).all(|config| blocks.iter().filter(|made| **made == config).count() == 4));
+    Ok(())
+}
+
+#[test]
+fn runs_of_the_same_round_have_the_same_number_of_it() -> TestOutcome {
+    let blocks = |order| -> Result<Vec<Vec<Option<usize>>>, BenchError> {
+        let gpu = Gpu::default();
+        let bench = Bench::new("blocks").configs([0_usize, 1]).warm_up(0).runs(4).order(order);
+        let report = gpu.run(bench, |run, _| run.measure("work", || gpu.launch("k", 1_000)))?;
+        let of = |config: usize| {
+            let samples = report.samples().iter().filter(|s| s.config_index == config && s.kernel.is_none());
+            samples.filter(|s| &*s.metric == DURATION).map(|s| s.block).collect()
+        };
+        Ok(vec![of(0), of(1)])
+    };
+    let both = |rounds: [usize; 4]| vec![rounds.map(Some).to_vec(); 2];
+    assert_eq!(blocks(Order::Sequential)?, both([0; 4]));
+    assert_eq!(blocks(Order::Shuffled(3))?, both([0, 1, 2, 3]));
+    assert_eq!(blocks(Order::Interleaved { block: 2, seed: 3 })?, both([0, 0, 1, 1]));
     Ok(())
 }
 

@@ -5,11 +5,13 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use arrow_schema::DataType;
+
 use super::samples::{column, fill, launch, transfer, write};
 use crate::error::{Error, ErrorKind, Result};
 use crate::table::files::{Disk, PartFiles};
 use crate::table::reader::Dataset;
-use crate::table::schema::Table;
+use crate::table::schema::{SCHEMA_VERSION, SCHEMA_VERSION_KEY, TABLE_KEY, Table};
 use crate::table::writer::{ALWAYS, DatasetWriter, TableSink, WriterOptions};
 
 type TestResult = std::result::Result<(), Box<dyn std::error::Error>>;
@@ -278,9 +280,9 @@ fn a_damaged_dataset_is_refused_with_the_file_named() -> TestResult {
     assert!(newer, "the footer is not compressed");
     let at = first.windows(21).position(|window| window == b"cuprof.schema_version").ok_or("no version")?;
     let mut later = first.clone();
-    later[at + 23] = b'2'; // the key, the value's header and length, the value
+    later[at + 23] = b'3'; // the key, the value's header and length, the value
     fs::write(part(0), &later)?;
-    refused("launches-00000.parquet", "schema version 2");
+    refused("launches-00000.parquet", "schema version 3");
 
     fs::write(part(0), &first)?;
     fs::remove_file(part(1))?;
@@ -290,12 +292,18 @@ fn a_damaged_dataset_is_refused_with_the_file_named() -> TestResult {
 
 /// Writes a part once more, as an earlier version of the crate would have: with this schema version and these columns.
 fn rewrite(part: &Path, version: &str, keep: impl Fn(&str) -> bool) -> TestResult {
+    rewrite_as(part, version, None, keep)
+}
+
+/// The same, as a part of another table.
+fn rewrite_as(part: &Path, version: &str, table: Option<&str>, keep: impl Fn(&str) -> bool) -> TestResult {
     use parquet::arrow::ArrowWriter;
     use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
     let reader = ParquetRecordBatchReaderBuilder::try_new(fs::File::open(part)?)?;
     let mut facts = reader.schema().metadata().clone();
-    facts.insert(crate::table::schema::SCHEMA_VERSION_KEY.to_owned(), version.to_owned());
+    facts.insert(SCHEMA_VERSION_KEY.to_owned(), version.to_owned());
+    facts.extend(table.map(|table| (TABLE_KEY.to_owned(), table.to_owned())));
     let fields = reader.schema().fields().iter().enumerate();
     let kept: Vec<usize> = fields.filter(|(_, field)| keep(field.name())).map(|(at, _)| at).collect();
     let batches = reader.build()?.collect::<std::result::Result<Vec<_>, _>>()?;
@@ -340,7 +348,7 @@ fn files_of_an_earlier_version_are_read_with_the_later_columns_null() -> TestRes
     assert_eq!(column(&dataset, Table::Launches, "correlation_id")?, ids, "what was there is read");
 
     // The same columns under today's version are damage.
-    rewrite(&part, &crate::table::schema::SCHEMA_VERSION.to_string(), |name| !later.contains(&name))?;
+    rewrite(&part, &SCHEMA_VERSION.to_string(), |name| !later.contains(&name))?;
     let error = Dataset::open(folder.path()).err().map(|error| error.to_string()).unwrap_or_default();
     assert!(error.contains("its columns are not those of its schema version"), "{error}");
     Ok(())
@@ -364,7 +372,7 @@ fn a_file_of_a_later_version_is_refused_and_says_what_to_do() -> TestResult {
 #[test]
 fn a_closed_run_is_complete_only_with_each_of_its_parts() -> TestResult {
     let folder = tempfile::tempdir()?;
-    let options = || WriterOptions { max_rows_per_part: 12, overwrite: true, ..WriterOptions::default() };
+    let options = || WriterOptions { max_rows_per_part: 14, overwrite: true, ..WriterOptions::default() };
     for (missing, other) in [
         ("launches-00002.parquet", "launches"),
         ("launches-00000.parquet", "transfers"),
@@ -436,5 +444,54 @@ fn other_readers_see_the_same_values() -> TestResult {
         .output()?;
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     println!("{}", String::from_utf8_lossy(&output.stdout));
+    Ok(())
+}
+
+#[test]
+fn parameters_are_columns_of_their_own_types_and_null_where_a_row_lacks_them() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    write(folder.path(), WriterOptions::default(), |writer| fill(writer, 1))?;
+    let dataset = Dataset::open(folder.path())?;
+    for table in [Table::Samples, Table::Aggregates] {
+        let names = ["p_n", "p_scale", "p_half", "p_layout, \"x\"", "p_lacking"];
+        let found = names.map(|name| column(&dataset, table, name).unwrap_or_default());
+        assert_eq!(found, ["512", "2", "true", "row", "-"].map(|text| vec![text.to_owned()]), "{table}");
+        let batches = dataset.read(table)?;
+        let schema = batches[0].schema();
+        let kinds = names[..3].iter().map(|name| schema.field_with_name(name).map(|field| field.data_type()));
+        let kinds = kinds.collect::<std::result::Result<Vec<_>, _>>()?;
+        assert_eq!(kinds, [&DataType::Int64, &DataType::Float64, &DataType::Boolean]);
+    }
+    assert_eq!(column(&dataset, Table::Compat, "AvgValue")?, ["3210.5"]);
+    assert_eq!(column(&dataset, Table::Compat, "StdDev")?, ["-"]);
+    Ok(())
+}
+
+#[test]
+fn samples_of_the_first_version_are_read_without_what_came_later() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    write(folder.path(), WriterOptions::default(), |writer| fill(writer, 1))?;
+    let part = folder.path().join("samples-00000.parquet");
+    rewrite(&part, "1", |name| {
+        !["start_ns", "block_index", "launch_mode"].contains(&name) && !name.starts_with("p_")
+    })?;
+    let dataset = Dataset::open(folder.path())?;
+    assert_eq!(column(&dataset, Table::Samples, "value")?, ["3200"]);
+    assert_eq!(column(&dataset, Table::Samples, "block_index")?, ["-"]);
+    assert_eq!(column(&dataset, Table::Samples, "launch_mode")?, ["-"]);
+    Ok(())
+}
+
+#[test]
+fn a_column_that_no_dataset_adds_to_a_table_is_refused() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    write(folder.path(), WriterOptions::default(), |writer| fill(writer, 1))?;
+    let (compat, launches) =
+        (folder.path().join("compat-00000.parquet"), folder.path().join("launches-00000.parquet"));
+    // The same columns, as those of another table.
+    rewrite_as(&compat, &SCHEMA_VERSION.to_string(), Some("launches"), |_| true)?;
+    fs::rename(&compat, &launches)?;
+    let error = Dataset::open(folder.path()).err().map(|error| error.to_string()).unwrap_or_default();
+    assert!(error.contains("its columns are not those of its schema version"), "{error}");
     Ok(())
 }

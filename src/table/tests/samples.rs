@@ -9,6 +9,7 @@ use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::DataType;
 
 use crate::error::Result;
+use crate::table::added::{AddedColumn, Cell, CellType};
 use crate::table::reader::Dataset;
 use crate::table::rows::*;
 use crate::table::schema::Table;
@@ -91,6 +92,27 @@ pub(super) fn range(i: u64) -> Option<RangeRow> {
     })
 }
 
+/// A parameter of each type, and one that the rows lack.
+fn added_parameters() -> Vec<AddedColumn> {
+    let kinds = [
+        ("p_n", CellType::Int),
+        ("p_scale", CellType::Real),
+        ("p_half", CellType::Flag),
+        ("p_layout, \"x\"", CellType::Text),
+        ("p_lacking", CellType::Text),
+    ];
+    let column = |(name, kind): (&str, CellType)| AddedColumn {
+        name: name.to_owned(),
+        kind,
+        description: "A parameter.".to_owned(),
+    };
+    kinds.map(column).to_vec()
+}
+
+fn parameters() -> Arc<[Option<Cell>]> {
+    [Cell::Int(512), Cell::Int(2), Cell::Flag(true), Cell::Text("row".into())].map(Some).into()
+}
+
 /// Some rows of every table.
 pub(super) fn fill(sink: &mut DatasetWriter, rows: i64) {
     for i in 1..=rows {
@@ -166,6 +188,7 @@ pub(super) fn fill(sink: &mut DatasetWriter, rows: i64) {
         correlation,
         asynchronous: false,
     });
+    sink.add_parameters(&added_parameters());
     sink.sample(&SampleRow {
         config: "n=512".into(),
         config_index: 0,
@@ -173,6 +196,7 @@ pub(super) fn fill(sink: &mut DatasetWriter, rows: i64) {
         run: Some(3),
         order: Some(7),
         start_ns: 1_790_000_000_000_000_000,
+        block: Some(3),
         annotation: "gemm".into(),
         repeat: 0,
         kernel: None,
@@ -181,6 +205,7 @@ pub(super) fn fill(sink: &mut DatasetWriter, rows: i64) {
         value: Some(3_200.0),
         invalid_reason: None,
         n_launches: 1,
+        launch_mode: Some("stream"),
         wall_ns: Some(50_000),
         cache_state: "cold_clean",
         clock_mode: "free".into(),
@@ -191,6 +216,7 @@ pub(super) fn fill(sink: &mut DatasetWriter, rows: i64) {
         throttle: None,
         power_throttled_ns: Some(0),
         thermal_throttled_ns: None,
+        cells: parameters(),
     });
     sink.aggregate(&AggregateRow {
         config: "n=512".into(),
@@ -204,7 +230,14 @@ pub(super) fn fill(sink: &mut DatasetWriter, rows: i64) {
         told: AggregateValues { n_valid: 19, mean: Some(3_210.5), ..AggregateValues::default() },
         stop_reason: Some("runs_made"),
         normalized_against: None,
+        cells: parameters(),
     });
+    let real = |name: &str| AddedColumn {
+        name: name.to_owned(),
+        kind: CellType::Real,
+        description: format!("{name}."),
+    };
+    sink.compat(&[real("AvgValue"), real("StdDev")], &[vec![Some(Cell::Real(3_210.5)), None]]);
     sink.env(&EnvRow { key: "gpu.name".into(), value: "NVIDIA H200".into() });
     sink.env(&EnvRow { key: "command".into(), value: "./a \"b\" | c\nd – ü".into() });
     sink.loss(&LossRow { cause: "ring_full", count: 3, meaning: "events were lost" });
