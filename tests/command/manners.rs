@@ -76,7 +76,7 @@ fn input_that_is_not_whole_ends_with_65() -> Outcome {
         (
             "a part is of a later version",
             |at| patch(&at.join("launches-00000.parquet"), &version(cuprof::SCHEMA_VERSION), &version(9)),
-            "schema version 9, known up to 1\n  it was written by a later version of this crate: update to read it",
+            "schema version 9, known up to 2\n  it was written by a later version of this crate: update to read it",
         ),
         (
             "a part is of another program",
