@@ -480,7 +480,7 @@ impl Launcher {
     }
 }
 
-fn elements(len: usize) -> Result<(i32, LaunchConfig)> {
+pub(crate) fn elements(len: usize) -> Result<(i32, LaunchConfig)> {
     let count = i32::try_from(len).map_err(|_| format!("{len} elements are too many"))?;
     let blocks = count.unsigned_abs().div_ceil(256).max(1);
     Ok((count, LaunchConfig { grid_dim: (blocks, 1, 1), block_dim: (256, 1, 1), shared_mem_bytes: 0 }))

@@ -10,18 +10,25 @@
 //! * [`calls`] lists every driver call that starts work on a device, each with what it does.
 //! * [`Known`] are kernels whose instructions and bytes follow from their arguments.
 //! * [`Victims`] are kernels whose time tells what the L2 cache holds.
+//! * [`Blas`] multiplies matrices with cuBLAS, and [`Compiled`] are kernels that NVRTC compiles at run time, if these are
+//!   installed.
 //! * [`runtime`] makes copies through libcudart, if one is installed.
 
+mod blas;
 pub mod calls;
+mod compiled;
 mod expected;
 mod gpu;
 mod graph;
 mod known;
 mod raw;
 pub mod runtime;
+mod toolkit;
 mod victims;
 pub mod work;
 
+pub use blas::{Blas, Elements, Product};
+pub use compiled::Compiled;
 pub use cudarc;
 pub use expected::{Expected, Traffic};
 pub use gpu::{EmptyKernel, Gpu, Kernel, Launcher, SpinReport, cuda_version};
