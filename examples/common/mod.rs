@@ -3,6 +3,11 @@
 //! In a program of your own, none of this is needed: start a session, do the work, finish.
 #![allow(dead_code, reason = "each example uses a part of it")]
 
+#[allow(clippy::panic, clippy::unwrap_used, reason = "a column that is not there is a fault of the program")]
+#[path = "../../tests/gpu/frame.rs"]
+pub mod frame;
+pub mod tutorial;
+
 use std::error::Error;
 use std::io::Write;
 use std::path::{Path, PathBuf};
