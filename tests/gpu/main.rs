@@ -13,6 +13,7 @@
 mod bench;
 mod conditions;
 mod counters;
+mod example;
 mod flush;
 mod frame;
 mod graphs;
@@ -28,5 +29,6 @@ mod reports;
 mod session;
 mod sessions;
 mod transfers;
+mod tutorials;
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;

@@ -17,6 +17,8 @@ mod clocks;
 mod counters;
 mod damage;
 mod doctor;
+#[path = "../gpu/example.rs"]
+mod example;
 mod fault_matrix;
 #[path = "../gpu/frame.rs"]
 mod frame;
@@ -33,6 +35,7 @@ mod records;
 mod session;
 mod start;
 mod suspended;
+mod tutorials;
 mod whole_path;
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;

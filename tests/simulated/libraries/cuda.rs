@@ -4,17 +4,23 @@
 //! (`cuInit:999,cuCtxSynchronize:719`), `SIM_CUDA_DEVICES` lists devices (171), and the call that `SIM_CUDA_HANG` names
 //! never returns. With `SIM_CUDA_NO_CONTEXT` no context is current but those that are
 //! pushed. The names of calls are appended to the file that
-//! `SIM_CUDA_JOURNAL` names.
+//! `SIM_CUDA_JOURNAL` names. With `SIM_CUDA_RUNS` the simulated CUPTI records what is launched; otherwise only tests say
+//! what runs.
 #![deny(warnings, unsafe_op_in_unsafe_fn)]
 
 use std::cell::Cell;
-use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::io::Write;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+mod work;
+use work::Work;
 
 thread_local! { static IN_CALLBACK: Cell<bool> = const { Cell::new(false) }; }
 // Contexts that were pushed and not popped.
 thread_local! { static PUSHED: Cell<i32> = const { Cell::new(0) }; }
+// Kernels of the stream capture of this thread, if there is one.
+thread_local! { static CAPTURED: Cell<Option<u32>> = const { Cell::new(None) }; }
 static CALLS: AtomicU64 = AtomicU64::new(0);
 static VIOLATIONS: AtomicU32 = AtomicU32::new(0);
 
@@ -68,8 +74,49 @@ fn devices() -> Vec<u8> {
     visible.split(',').map(|device| device.parse().expect("a byte")).collect()
 }
 
+unsafe extern "C" {
+    fn dlopen(file: *const c_char, mode: c_int) -> *mut c_void;
+    fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
+}
+
+/// Has CUPTI record this, if it is there.
+fn run(work: Work) {
+    const LAZY_AND_LOADED: c_int = 1 | 4;
+    let path = std::env::var("CUPROF_CUPTI_PATH").ok().and_then(|path| CString::new(path).ok());
+    let Some(path) = path.filter(|_| std::env::var_os("SIM_CUDA_RUNS").is_some()) else { return };
+    let cupti = unsafe { dlopen(path.as_ptr(), LAZY_AND_LOADED) };
+    let function = if cupti.is_null() { cupti } else { unsafe { dlsym(cupti, c"sim_work".as_ptr()) } };
+    if !function.is_null() {
+        let sim_work: unsafe extern "C" fn(*const Work) -> u32 = unsafe { std::mem::transmute(function) };
+        unsafe { sim_work(&raw const work) };
+    }
+}
+
+/// A kernel is launched, or captured. Its handle is its name.
+fn launch(kernel: *mut c_void) {
+    match CAPTURED.get() {
+        Some(kernels) => CAPTURED.set(Some(kernels + 1)),
+        None => run(Work { name: kernel.cast_const().cast(), ..Work::KERNEL }),
+    }
+}
+
+/// Handles of graphs are numbers of kernels.
+fn launch_graph(kernels: *mut c_void) {
+    const CU_GRAPH_LAUNCH: u32 = 514;
+    run(Work { cbid: CU_GRAPH_LAUNCH, graph: 9, records: kernels.addr() as u32, ..Work::KERNEL });
+}
+
+/// A name that stays where it is, for each name one.
+///
+/// # Safety
+/// It is a C string.
+unsafe fn kept(name: *const c_char) -> *mut c_void {
+    let name = unsafe { CStr::from_ptr(name) };
+    CString::from(name).into_raw().cast()
+}
+
 macro_rules! functions {
-    ($($name:ident($($arg:ident: $type:ty),*) { $($out:ident = $value:expr;)* })*) => {$(
+    ($($name:ident($($arg:ident: $type:ty),*) { $($out:ident = $value:expr;)* $(=> $action:expr;)? })*) => {$(
         /// # Safety
         /// As the driver's: pointers can be written to.
         #[allow(non_snake_case)]
@@ -79,6 +126,7 @@ macro_rules! functions {
                 return code;
             }
             $(unsafe { $out.write($value) };)*
+            $($action;)?
             0
         }
     )*};
@@ -119,22 +167,38 @@ functions! {
             if PUSHED.get() == 0 && std::env::var_os("SIM_CUDA_NO_CONTEXT").is_some() { 0 } else { 0xc0 }
         );
     }
+    cuCtxSetCurrent(_context: *mut c_void) {}
     cuCtxGetDevice(device: *mut c_int) { device = 0; }
     cuCtxResetPersistingL2Cache() {}
     cuModuleLoadDataEx(
         module: *mut *mut c_void, _image: *const c_char, _options: c_uint, _keys: *mut c_int, _values: *mut *mut c_void
     ) { module = std::ptr::without_provenance_mut(0xd0); }
     cuModuleUnload(_module: *mut c_void) {}
-    cuModuleGetFunction(function: *mut *mut c_void, _module: *mut c_void, _name: *const c_char) {
-        function = std::ptr::without_provenance_mut(0xf0);
+    cuModuleLoadData(module: *mut *mut c_void, _image: *const c_void) {
+        module = std::ptr::without_provenance_mut(0xd0);
+    }
+    cuModuleGetFunction(function: *mut *mut c_void, _module: *mut c_void, name: *const c_char) {
+        function = kept(name);
     }
     cuMemAlloc_v2(address: *mut u64, _bytes: usize) { address = 0x1000; }
     cuMemFree_v2(_address: u64) {}
+    cuMemAllocAsync(address: *mut u64, _bytes: usize, _stream: *mut c_void) { address = 0x1000; }
+    cuMemFreeAsync(_address: u64, _stream: *mut c_void) {}
+    cuMemsetD8Async(_address: u64, _value: u8, _bytes: usize, _stream: *mut c_void) {}
+    cuMemcpyHtoDAsync_v2(_to: u64, _from: *const c_void, _bytes: usize, _stream: *mut c_void) {}
     cuMemsetD32Async(_address: u64, _value: c_uint, _words: usize, _stream: *mut c_void) {}
     cuLaunchKernel(
-        _function: *mut c_void, _grid_x: c_uint, _grid_y: c_uint, _grid_z: c_uint, _block_x: c_uint, _block_y: c_uint,
+        function: *mut c_void, _grid_x: c_uint, _grid_y: c_uint, _grid_z: c_uint, _block_x: c_uint, _block_y: c_uint,
         _block_z: c_uint, _shared: c_uint, _stream: *mut c_void, _parameters: *mut *mut c_void, _extra: *mut *mut c_void
-    ) {}
+    ) { => launch(function); }
+    cuStreamBeginCapture_v2(_stream: *mut c_void, _mode: c_int) { => CAPTURED.set(Some(0)); }
+    cuStreamEndCapture(_stream: *mut c_void, graph: *mut *mut c_void) {
+        graph = std::ptr::without_provenance_mut(CAPTURED.take().unwrap_or_default() as usize);
+    }
+    cuGraphInstantiateWithFlags(exec: *mut *mut c_void, graph: *mut c_void, _flags: u64) { exec = graph; }
+    cuGraphLaunch(exec: *mut c_void, _stream: *mut c_void) { => launch_graph(exec); }
+    cuGraphExecDestroy(_exec: *mut c_void) {}
+    cuGraphDestroy(_graph: *mut c_void) {}
     cuStreamCreate(stream: *mut *mut c_void, _flags: c_uint) { stream = std::ptr::without_provenance_mut(0xe0); }
     cuStreamDestroy_v2(_stream: *mut c_void) {}
     cuStreamSynchronize(_stream: *mut c_void) {}

@@ -1,0 +1,47 @@
+//! Tutorials that need nothing but a driver and CUPTI, on the simulated ones. What they print is right there too, but for
+//! times: those are the simulation's.
+
+use crate::Outcome;
+use crate::example::{ends_well, run};
+use crate::process::{Process, libraries};
+
+fn on_simulated_libraries(process: Process) -> Process {
+    process.with("SIM_CUDA_RUNS", "1").with("CUPROF_NVML_PATH", libraries().join("libnvidia-ml.so.1"))
+}
+
+#[test]
+fn a_tutorial_counts_the_kernels_of_its_annotations() -> Outcome {
+    on_simulated_libraries(Process::of(a_tutorial_counts_the_kernels_of_its_annotations))
+        .run(|| ends_well("tutorial_01_one_kernel"))
+}
+
+#[test]
+fn a_tutorial_tells_the_spread_of_its_runs() -> Outcome {
+    on_simulated_libraries(Process::of(a_tutorial_tells_the_spread_of_its_runs))
+        .run(|| ends_well("tutorial_02_spread"))
+}
+
+#[test]
+fn a_tutorial_rebuilds_its_evidence() -> Outcome {
+    on_simulated_libraries(Process::of(a_tutorial_rebuilds_its_evidence))
+        .run(|| ends_well("tutorial_09_evidence"))
+}
+
+#[test]
+fn a_tutorial_places_the_nodes_of_a_graph_that_a_worker_launches() -> Outcome {
+    on_simulated_libraries(Process::of(a_tutorial_places_the_nodes_of_a_graph_that_a_worker_launches))
+        .run(|| ends_well("tutorial_10_graph_on_a_worker"))
+}
+
+#[test]
+fn a_tutorial_whose_claim_does_not_hold_fails() -> Outcome {
+    let process = on_simulated_libraries(Process::of(a_tutorial_whose_claim_does_not_hold_fails));
+    process.with("NCU", "/nowhere/ncu").with("PATH", "/nowhere").run(|| {
+        // Simulated kernels take longer and longer, in one process other times than in a fresh one.
+        let Some((code, output, errors)) = run("tutorial_08_beside_nsight_compute")? else { return Ok(()) };
+        assert!(output.contains("counting while tracing was refused"), "{output}\n{errors}");
+        assert!(errors.starts_with("error: this does not hold: 512 rows: after counting"), "{errors}");
+        assert_eq!(code, Some(1));
+        Ok(())
+    })
+}
