@@ -46,16 +46,14 @@ fn measure(gpu: &Gpu, folder: &Path) -> Outcome {
         run.measure("matmul", || gpu.gemm(&stream, &a, &b, &mut c.borrow_mut(), rows))
     })?;
     report.write(folder.join("bench.cuprof"))?;
-    let tick: f64 = fact(&report, "bench.tick_ns")?.parse()?;
-    heading(tick)?;
+    let mut rows = Vec::new();
     for (config, n) in SIZES.into_iter().enumerate() {
         for annotation in ["add", "matmul"] {
-            let told = &common::tutorial::aggregate(&report, config, annotation, DURATION)?.told;
-            row(&format!("{annotation}, n = {n}"), told)?;
-            verdict(told, &durations(&report, config, annotation))?;
+            let told = common::tutorial::aggregate(&report, config, annotation, DURATION)?.told.clone();
+            rows.push((format!("{annotation}, n = {n}"), told, durations(&report, config, annotation)));
         }
     }
-    Ok(())
+    show(&rows, fact(&report, "bench.tick_ns")?.parse()?)
 }
 
 /// Elsewhere: the statistics of launches that were recorded on a GPU.
@@ -67,37 +65,48 @@ fn recorded(folder: &Path) -> Outcome {
     let launches = Frame::read(&Dataset::open(folder)?, Table::Launches, &columns)?;
     // The clock of an H200 goes in steps of 32 ns.
     const TICK_NS: f64 = 32.0;
-    heading(TICK_NS)?;
+    let mut rows = Vec::new();
     for kernel in ["gemm", "saxpy"] {
         let of_kernel = |name: Option<&str>| name.and_then(|name| name.split('(').next()) == Some(kernel);
-        let rows = launches.rows().filter(|row| of_kernel(row.text("kernel")));
-        let rows = rows.filter(|row| row.text("range_path") == Some("epoch/step/forward"));
-        let values: Vec<f64> = rows.filter_map(|row| row.int("duration_ns")).map(|ns| ns as f64).collect();
-        let told = describe(&Sample::new(values.clone())?, TICK_NS);
-        row(&format!("{kernel}, n = 65536"), &told)?;
-        verdict(&told, &values)?;
+        let its = launches.rows().filter(|row| of_kernel(row.text("kernel")));
+        let its = its.filter(|row| row.text("range_path") == Some("epoch/step/forward"));
+        let times: Vec<f64> = its.filter_map(|row| row.int("duration_ns")).map(|ns| ns as f64).collect();
+        rows.push((format!("{kernel}, n = 65536"), describe(&Sample::new(times.clone())?, TICK_NS), times));
     }
-    Ok(())
+    show(&rows, TICK_NS)
 }
 
-fn heading(tick: f64) -> Outcome {
+/// Prints the rows, and checks what they claim: intervals are Student's, whose quantile for 20 values is 2.093 and not
+/// 1.96, and no spread is told that the clock cannot show.
+fn show(rows: &[(String, Description, Vec<f64>)], tick: f64) -> Outcome {
     let mut out = std::io::stdout();
-    writeln!(out, "All in ns; the clock's tick is {tick} ns.\n")?;
     writeln!(
         out,
-        "{:<22} {:>10} {:>8} {:>24} {:>10} {:>22} {:>7} {:>6} {:>6} {:>8}",
-        "",
-        "mean",
-        "s",
-        "95 % of the mean",
-        "median",
-        "95 % of the median",
-        "s/mean",
-        "stable",
-        "n_eff",
-        "by clock"
+        "in ns {:>27} {:>8} {:>24} {:>10} {:>22} {:>7} {:>6} {:>6} {:>8}",
+        "mean", "s", "95 % of the mean", "median", "95 % of the median", "s/mean", "stable", "n_eff", "clock"
     )?;
-    Ok(())
+    rows.iter().try_for_each(|(name, told, _)| row(name, told))?;
+    writeln!(out)?;
+    let mut factors = Vec::new();
+    for (name, told, times) in rows {
+        let spread = Sample::new(times.clone())?.std_dev().ok_or("one run has no spread")?;
+        let half_width = told.mean_interval.ok_or_else(|| format!("{name} has no interval"))?.half_width();
+        if spread > 0.0 {
+            factors.push(half_width / spread * (times.len() as f64).sqrt());
+        }
+    }
+    let least = factors.iter().copied().fold(f64::INFINITY, f64::min);
+    holds(
+        rows.iter().all(|(_, _, times)| times.len() == RUNS) && least > 2.09,
+        format!(
+            "means of {RUNS} runs are known to {least:.3} standard errors or more on each side, not 1.960"
+        ),
+    )?;
+    let floor = tick / 12_f64.sqrt();
+    holds(
+        rows.iter().all(|(_, told, _)| told.std_dev.is_some_and(|spread| spread >= floor)),
+        format!("no spread below {floor:.1} ns is told, that of a clock with a tick of {tick} ns"),
+    )
 }
 
 fn row(name: &str, told: &Description) -> Outcome {
@@ -120,27 +129,4 @@ fn row(name: &str, told: &Description) -> Outcome {
         if told.is_resolution_limited { "limited" } else { "" },
     )?;
     Ok(())
-}
-
-/// Intervals are Student's, whose quantile for 20 values is 2.093 and not 1.96; and no spread is claimed that the clock
-/// cannot show.
-fn verdict(told: &Description, values: &[f64]) -> Outcome {
-    let sample = Sample::new(values)?;
-    let (n, spread) = (values.len() as f64, sample.std_dev().ok_or("one run has no spread")?);
-    let half_width = told.mean_interval.ok_or("the mean has no interval")?.half_width();
-    if spread > 0.0 {
-        let factor = half_width / spread * n.sqrt();
-        holds(
-            values.len() != RUNS || factor > 2.09,
-            format!(
-                "the interval of {n} values is {factor:.3} standard errors wide on each side, and not 1.960"
-            ),
-        )?;
-    }
-    let floor = told.tick / 12_f64.sqrt();
-    let claimed = told.std_dev.unwrap_or_default();
-    holds(
-        claimed >= floor,
-        format!("no spread below {floor:.1} ns, that of a clock with this tick, is claimed"),
-    )
 }

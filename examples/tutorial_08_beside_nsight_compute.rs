@@ -227,11 +227,14 @@ fn output_of(command: &mut Command) -> Result<String, Box<dyn Error>> {
 }
 
 fn find_ncu() -> Option<String> {
-    let named = std::env::var("NCU").ok();
-    let candidates = named.as_deref().into_iter().chain(["ncu", "/usr/local/cuda/bin/ncu"]);
-    let answers =
-        |ncu: &&str| Command::new(ncu).arg("--version").output().is_ok_and(|output| output.status.success());
-    candidates.into_iter().find(answers).map(str::to_owned)
+    let candidates = match std::env::var("NCU") {
+        Ok(named) => vec![named],
+        Err(_) => vec!["ncu".to_owned(), "/usr/local/cuda/bin/ncu".to_owned()],
+    };
+    let answers = |ncu: &String| {
+        Command::new(ncu).arg("--version").output().is_ok_and(|output| output.status.success())
+    };
+    candidates.into_iter().find(answers)
 }
 
 /// What Nsight Compute measures of each launch, in nanoseconds. Clocks are left alone.

@@ -5,6 +5,7 @@
 #   scripts/build-gpu-bundle.sh                    # without NVTX
 #   NVTX=1 scripts/build-gpu-bundle.sh             # and the example and tests of NVTX ranges; needs libclang
 #
+#   TUTORIALS=1 scripts/build-gpu-bundle.sh        # the tutorials, and nothing else: both together are too much to carry
 #   PACK=1 scripts/build-gpu-bundle.sh             # as carry/bin.tar.gz, less than half as large
 #
 # Other arguments go to cargo too. CUPTI libraries to try each in turn belong in carry/cupti (one file or folder each).
@@ -39,7 +40,14 @@ collect() {
 }
 
 # Apart, because with the feature each of the crate's ranges costs an NVTX range too, which the bench must not see.
-collect "" --test gpu --bench launch_cost --bench counters_proof --examples "$@"
+# The words of lists are split on purpose.
+# shellcheck disable=SC2046
+if [ -n "${TUTORIALS:-}" ]; then
+    collect "" $(cd examples && printf -- '--example %s ' $(basename -s .rs tutorial_*.rs)) "$@"
+else
+    collect "" --test gpu --bench launch_cost --bench counters_proof --example quickstart --example graphs \
+        --example threads --example read_parquet --example sweep --example doctor "$@"
+fi
 if [ -n "${NVTX:-}" ]; then
     collect _nvtx --features nvtx --test gpu --example nvtx_ranges --example nvtx_plugin "$@"
 fi

@@ -3,7 +3,7 @@
 # scripts/build-gpu-bundle.sh makes the binaries.
 #
 #   scripts/gpu.sh                              # everything
-#   scripts/gpu.sh tests examples               # some sections: facts, tests, matrix, examples, counters, bench
+#   scripts/gpu.sh tests examples               # some: facts, tests, matrix, examples, tutorials, counters, bench
 #
 # Environment (all optional):
 #   BIN                binaries (default ./carry/bin, or what ./carry/bin.tar.gz holds)
@@ -13,8 +13,9 @@
 #   TESTS              test names to run, by part (default: all)
 #   MATRIX_TESTS       the same for each library of the matrix
 #   BENCH_ARGS         arguments of the bench (default: --all)
-#   LIMIT_TESTS, LIMIT_MATRIX (each library), LIMIT_EXAMPLES (each), LIMIT_COUNTERS (each run), LIMIT_BENCH   seconds
-#   NCU                Nsight Compute for `counters` (default: searched for)
+#   LIMIT_TESTS, LIMIT_MATRIX (each library), LIMIT_EXAMPLES (each), LIMIT_TUTORIALS (each),
+#   LIMIT_COUNTERS (each run), LIMIT_BENCH   seconds
+#   NCU                Nsight Compute for `counters` and `tutorials` (default: searched for)
 #
 # Settings of the GPU (clocks, power, MIG, persistence) are only read. A failure does not stop what follows; the table
 # at the end has them all, and the exit status is 1 if there was one.
@@ -29,6 +30,7 @@ BENCH_ARGS=${BENCH_ARGS:---all}
 LIMIT_TESTS=${LIMIT_TESTS:-240}
 LIMIT_MATRIX=${LIMIT_MATRIX:-120}
 LIMIT_EXAMPLES=${LIMIT_EXAMPLES:-60}
+LIMIT_TUTORIALS=${LIMIT_TUTORIALS:-120}
 LIMIT_BENCH=${LIMIT_BENCH:-420}
 LIMIT_COUNTERS=${LIMIT_COUNTERS:-120}
 
@@ -110,9 +112,9 @@ facts() {
 
 tests() {
     : > "$OUT/tests.txt"
-    local without=()
+    local without=(--skip tutorials::) # the section `tutorials` runs the same programs, and keeps what they print
     if [ -z "${CUDA_RUNTIME_PATH:-}" ] && ! ldconfig -p | grep -q 'libcudart\.so'; then
-        without=(--skip calls_of_the_cuda_runtime)
+        without+=(--skip calls_of_the_cuda_runtime)
         note "tests of the CUDA runtime" skipped 0 "no libcudart here"
     fi
     # Splitting is meant: several parts of names.
@@ -164,6 +166,24 @@ examples() {
     fi
     ls -l "$records"
     tar -C "$records" -czf "$OUT/recordings.tar.gz" .
+}
+
+# Each prints to a file of its own, which scripts/paste_tutorials.py puts into examples/README.md. A tutorial fails where
+# one of its claims does not hold.
+tutorials() {
+    local program name kept="$OUT/tutorials"
+    : > "$OUT/tutorials.txt"
+    mkdir -p "$kept" "$scratch/tutorials"
+    for program in "$BIN"/tutorial_*; do
+        [ -x "$program" ] || { note tutorials skipped 0 "not built"; continue; }
+        name=$(basename "$program")
+        limited "$name" "$LIMIT_TUTORIALS" "$OUT/tutorials.txt" env -C "$scratch/tutorials" "$program"
+        # The page is about the GPU, and not about this host.
+        sed "s/$(uname -n)/host/g" "$scratch/output" | tee "$kept/$name.txt"
+        note "$name" "$result" "$elapsed" "$(grep -c '^holds: ' "$scratch/output") claims hold"
+        # For replays elsewhere.
+        cp "$scratch/tutorials/$name/run.cuprofrec" "$kept/$name.cuprofrec" 2> /dev/null
+    done
 }
 
 # Counts that are known beforehand with each CUPTI, and the same kernels under Nsight Compute. The comparison needs
@@ -220,12 +240,12 @@ bench() {
 export RUST_BACKTRACE=${RUST_BACKTRACE:-1}
 cd "$here" || exit 1
 
-[ $# -gt 0 ] || set -- facts tests matrix examples counters bench
+[ $# -gt 0 ] || set -- facts tests matrix examples tutorials counters bench
 for section; do
     echo
     echo "######## $section"
     case $section in
-        facts|tests|matrix|examples|counters|bench) "$section" ;;
+        facts|tests|matrix|examples|tutorials|counters|bench) "$section" ;;
         *) echo "there is no section $section"; note "$section" unknown 0 "" ;;
     esac
 done

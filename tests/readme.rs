@@ -138,3 +138,30 @@ fn what_the_quick_start_prints_is_what_the_readme_shows() -> Outcome {
     }
     Ok(())
 }
+
+#[test]
+fn the_page_of_the_examples_has_each_of_them() -> Outcome {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = fs::read_to_string(root.join("examples/README.md"))?;
+    let readme = fs::read_to_string(root.join("README.md"))?;
+    for entry in fs::read_dir(root.join("examples"))? {
+        let path = entry?.path();
+        let (Some(name), Some("rs")) = (
+            path.file_stem().and_then(|name| name.to_str()),
+            path.extension().and_then(|extension| extension.to_str()),
+        ) else {
+            continue;
+        };
+        assert!(
+            page.contains(&format!("`{name}`")) || page.contains(&format!("--example {name}\n")),
+            "{name}"
+        );
+        if name.starts_with("tutorial_") {
+            // Where its output goes.
+            let marks = ["begin", "end"].map(|mark| format!("<!-- {name}: {mark} -->"));
+            assert!(marks.iter().all(|mark| page.matches(mark.as_str()).count() == 1), "{name}");
+            assert!(readme.contains(&format!("`{name}`")), "{name} is not in README.md");
+        }
+    }
+    Ok(())
+}
