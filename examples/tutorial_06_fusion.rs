@@ -89,9 +89,8 @@ fn measure(gpu: &Gpu, folder: &Path) -> Outcome {
     }
     writeln!(out)?;
     for (name, figures) in &bytes {
-        // Counters see a little more than the vectors: the kernels' code and arguments, and what the flush has begun.
-        let right =
-            figures.iter().all(|(counted, of)| *counted >= of - l2 - 1.0 && *counted <= of * 1.03 + 1.0);
+        // What is left dirty in the cache is written when something else needs its place, perhaps in the next kernel.
+        let right = figures.iter().all(|(counted, of)| (counted - of).abs() <= l2 + 0.03 * of);
         holds(
             right,
             format!("{name}: what was counted is what the vectors are, but for what the cache keeps"),
@@ -99,7 +98,7 @@ fn measure(gpu: &Gpu, folder: &Path) -> Outcome {
     }
     let total = |at: usize| bytes.get(at).map_or(0.0, |(_, [(read, _), (written, _)])| read + written);
     holds(
-        total(0) > 1.3 * total(3),
+        total(0) > 1.2 * total(3),
         format!(
             "two kernels move {:.2} times the bytes of one (1.5, but for the cache)",
             total(0) / total(3)
