@@ -38,10 +38,11 @@ fn a_tutorial_whose_claim_does_not_hold_fails() -> Outcome {
     let process = on_simulated_libraries(Process::of(a_tutorial_whose_claim_does_not_hold_fails));
     process.with("NCU", "/nowhere/ncu").run(|| {
         // Simulated kernels take longer and longer, in one process other times than in a fresh one.
-        let Some((code, output, errors)) = run("tutorial_08_beside_nsight_compute")? else { return Ok(()) };
-        assert!(output.contains("counting while tracing was refused"), "{output}\n{errors}");
+        let Some(output) = run("tutorial_08_beside_nsight_compute")? else { return Ok(()) };
+        let (printed, errors) = (String::from_utf8(output.stdout)?, String::from_utf8(output.stderr)?);
+        assert!(printed.contains("counting while tracing was refused"), "{printed}\n{errors}");
         assert!(errors.starts_with("error: this does not hold: 512 rows: after counting"), "{errors}");
-        assert_eq!(code, Some(1));
+        assert_eq!(output.status.code(), Some(1));
         Ok(())
     })
 }
