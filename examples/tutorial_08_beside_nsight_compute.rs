@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use common::frame::Frame;
-use common::tutorial::{Outcome, csv, durations, holds, median};
+use common::tutorial::{Outcome, aggregate, csv, durations, holds, median};
 use cuprof::bench::{DURATION, Report};
 use cuprof::counters::{Plan, Session};
 use cuprof::stats::{Sample, Verdict, welch};
@@ -52,42 +52,51 @@ fn measure(gpu: &Gpu, folder: &Path) -> Outcome {
     let mut out = std::io::stdout();
     let work = Work::new(gpu)?;
 
-    let started = Instant::now();
-    let (cold, warm) = (work.timed(Cache::Flush, None)?, work.timed(Cache::Keep, None)?);
-    let timing = started.elapsed();
-    cold.write(folder.join("cold.cuprof"))?;
+    // Beside Nsight Compute, with the same state of the cache.
+    let ncu = find_ncu();
+    for (cache, cache_control) in [(Cache::Flush, "all"), (Cache::Keep, "none")] {
+        let (report, ours) = timed(|| work.measured(cache, None))?;
+        let (theirs, replayed) = timed(|| ncu.as_ref().map(|ncu| under_ncu(ncu, cache_control)).transpose())?;
+        writeln!(
+            out,
+            "cache {cache}, medians in us: {ours:.2} s here, {replayed:.2} s with Nsight Compute\n"
+        )?;
+        writeln!(out, "  rows        here  s/mean         ncu  difference")?;
+        for (config, rows) in ROWS.iter().enumerate() {
+            let here = median(&report, config, "matmul", DURATION)?;
+            let spread = aggregate(&report, config, "matmul", DURATION)?.told.cv.unwrap_or_default();
+            write!(out, "{rows:>6} {:>11.2} {:>6.2}%", here / 1e3, 100.0 * spread)?;
+            let launches =
+                theirs.as_ref().and_then(|all| all.chunks(WARM_UP + RUNS).nth(config)?.get(WARM_UP..));
+            match launches.and_then(|launches| Sample::new(launches).ok()?.median()) {
+                Some(there) => writeln!(out, " {:>11.2} {:>11.2}", there / 1e3, (there - here) / 1e3)?,
+                None => writeln!(out, "  Nsight Compute is not here: set NCU to its path")?,
+            }
+        }
+        writeln!(out)?;
+        report.write(folder.join(cache.state()).with_extension("cuprof"))?;
+    }
 
-    let started = Instant::now();
+    // Two engines, one after the other. At the same time, neither would be right, so that is refused.
     let plan = Plan::for_device(0, ["headline"])?;
-    let counted = Session::new(plan.clone()).run(|pass| {
-        ROWS.iter().try_for_each(|rows| pass.range(&rows.to_string(), || work.multiply(*rows)))
+    let multiply = |rows: &u32| work.multiply(*rows);
+    let (counted, counting) = timed(|| {
+        let session = Session::new(plan.clone());
+        Ok(session
+            .run(|pass| ROWS.iter().try_for_each(|rows| pass.range(&rows.to_string(), || multiply(rows))))?)
     })?;
-    let counting = started.elapsed();
     counted.write(folder.join("counters.cuprof"))?;
-
-    // At the same time, neither would be right, so that is refused.
     let profiler = Profiler::builder().start()?;
     let refused = Session::new(plan).run(|pass| pass.range("refused", || ())).err();
     profiler.finish()?;
+    let refused = refused.ok_or("counters were counted while a session traced")?;
 
+    // What that leaves behind does not change the times: those of a fresh process are the same.
     let trace = folder.join("again.cuprof");
-    let started = Instant::now();
-    let again = work.timed(Cache::Flush, Some(&trace))?;
-    let timing_again = started.elapsed();
-    let started = Instant::now();
-    let in_fresh_process = lines_of(Command::new(std::env::current_exe()?).arg("fresh"))?;
-    let timing_fresh = started.elapsed();
-
-    writeln!(out, "times (cold and warm)       {:>8.2} s, without replay", timing.as_secs_f64())?;
-    writeln!(
-        out,
-        "counters                    {:>8.2} s, {} passes",
-        counting.as_secs_f64(),
-        counted.rounds
-    )?;
-    writeln!(out, "times again (cold)          {:>8.2} s", timing_again.as_secs_f64())?;
-    writeln!(out, "the same in a fresh process {:>8.2} s", timing_fresh.as_secs_f64())?;
-    writeln!(out, "\nwhat tracing itself took in the second session:")?;
+    let (again, timing) = timed(|| work.measured(Cache::Flush, Some(&trace)))?;
+    let (fresh, in_fresh_process) = timed(|| output_of(Command::new(std::env::current_exe()?).arg("fresh")))?;
+    writeln!(out, "counting {counting:.2} s in {} passes, then timing {timing:.2} s;", counted.rounds)?;
+    writeln!(out, "timing in a fresh process {in_fresh_process:.2} s. What tracing itself took:")?;
     let mut overheads: BTreeMap<String, (usize, i64)> = BTreeMap::new();
     for row in Frame::read(&Dataset::open(&trace)?, Table::Overheads, &["kind", "duration_ns"])?.rows() {
         let entry = overheads.entry(row.text("kind").unwrap_or_default().to_owned()).or_default();
@@ -96,52 +105,12 @@ fn measure(gpu: &Gpu, folder: &Path) -> Outcome {
     for (kind, (count, ns)) in overheads {
         writeln!(out, "  {kind:<24} {count:>6} times {:>10.1} us", ns as f64 / 1e3)?;
     }
-
-    let theirs = match find_ncu() {
-        Some(ncu) => Some((under_ncu(&ncu, "all")?, under_ncu(&ncu, "none")?)),
-        None => None,
-    };
-    writeln!(
-        out,
-        "\nmedians in us; the difference is what Nsight Compute has in its time and CUPTI's record has not"
-    )?;
-    writeln!(out, "  rows     cold  s/mean      ncu  difference      warm      ncu  difference")?;
-    for (config, rows) in ROWS.iter().enumerate() {
-        let ours = [&cold, &warm].map(|report| median(report, config, "matmul", DURATION));
-        let spread =
-            common::tutorial::aggregate(&cold, config, "matmul", DURATION)?.told.cv.unwrap_or_default();
-        let [ours_cold, ours_warm] = ours;
-        let (ours_cold, ours_warm) = (ours_cold?, ours_warm?);
-        let of = |all: &Vec<f64>| {
-            Sample::new(all.get(config * (WARM_UP + RUNS) + WARM_UP..)?.get(..RUNS)?).ok()?.median()
-        };
-        let cells = |ours: f64, theirs: Option<f64>| match theirs {
-            Some(theirs) => format!("{:>8.2} {:>11.2}", theirs / 1e3, (theirs - ours) / 1e3),
-            None => format!("{:>8} {:>11}", "-", "-"),
-        };
-        writeln!(
-            out,
-            "{rows:>6} {:>8.2} {:>6.2}% {}  {:>8.2} {}",
-            ours_cold / 1e3,
-            100.0 * spread,
-            cells(ours_cold, theirs.as_ref().and_then(|(cold, _)| of(cold))),
-            ours_warm / 1e3,
-            cells(ours_warm, theirs.as_ref().and_then(|(_, warm)| of(warm))),
-        )?;
-    }
-    if theirs.is_none() {
-        writeln!(out, "Nsight Compute is not installed here: set NCU to its path.")?;
-    }
     writeln!(out)?;
-
-    let refused = refused.ok_or("counters were counted while a session traced")?;
-    holds(
-        refused.kind == ErrorKind::AlreadyRunning,
-        format!("counting while tracing was refused: {}", first_line(&refused)),
-    )?;
-    for (config, rows) in ROWS.iter().enumerate() {
-        let fresh = in_fresh_process.get(config).ok_or("the fresh process measured too little")?;
-        let comparison = welch(fresh, &durations(&again, config, "matmul"))?;
+    holds(refused.kind == ErrorKind::AlreadyRunning, "counting is refused while a session traces")?;
+    holds(fresh.lines().count() == ROWS.len(), "the fresh process measured the same")?;
+    for ((config, rows), line) in ROWS.iter().enumerate().zip(fresh.lines()) {
+        let fresh = line.split(' ').map(str::parse).collect::<Result<Vec<f64>, _>>()?;
+        let comparison = welch(&fresh, &durations(&again, config, "matmul"))?;
         let change = 100.0 * comparison.change_ratio();
         let same = !matches!(comparison.verdict(NOISE), Verdict::Slower | Verdict::Faster);
         holds(
@@ -150,6 +119,12 @@ fn measure(gpu: &Gpu, folder: &Path) -> Outcome {
         )?;
     }
     Ok(())
+}
+
+/// What the work gives, and how many seconds it took.
+fn timed<T>(work: impl FnOnce() -> Result<T, Box<dyn Error>>) -> Result<(T, f64), Box<dyn Error>> {
+    let started = Instant::now();
+    Ok((work()?, started.elapsed().as_secs_f64()))
 }
 
 /// The kernels that are measured: matrix products, each one launch.
@@ -174,7 +149,7 @@ impl<'a> Work<'a> {
         self.gpu.gemm(&self.stream, &self.a, &self.b, &mut self.c.borrow_mut(), rows)
     }
 
-    fn timed(&self, cache: Cache, trace: Option<&Path>) -> Result<Report, Box<dyn Error>> {
+    fn measured(&self, cache: Cache, trace: Option<&Path>) -> Result<Report, Box<dyn Error>> {
         let bench = Bench::new("matrix products").configs(ROWS).parameters(["rows"]);
         let bench = bench.runs(RUNS).warm_up(WARM_UP).cache(cache);
         let bench = if let Some(trace) = trace { bench.trace(trace) } else { bench };
@@ -197,7 +172,7 @@ fn bare() -> Outcome {
 fn fresh() -> Outcome {
     cuprof::forbid_clock_control();
     let gpu = Gpu::open()?;
-    let report = Work::new(&gpu)?.timed(Cache::Flush, None)?;
+    let report = Work::new(&gpu)?.measured(Cache::Flush, None)?;
     for config in 0..ROWS.len() {
         let times: Vec<_> = durations(&report, config, "matmul").iter().map(f64::to_string).collect();
         writeln!(std::io::stdout(), "{}", times.join(" "))?;
@@ -205,13 +180,7 @@ fn fresh() -> Outcome {
     Ok(())
 }
 
-/// The numbers on each line that a program prints.
-fn lines_of(command: &mut Command) -> Result<Vec<Vec<f64>>, Box<dyn Error>> {
-    let lines = output_of(command)?;
-    let numbers = |line: &str| line.split(' ').map(str::parse).collect::<Result<Vec<f64>, _>>();
-    Ok(lines.lines().map(numbers).collect::<Result<_, _>>()?)
-}
-
+/// What a program prints; an error, with that, where it fails.
 fn output_of(command: &mut Command) -> Result<String, Box<dyn Error>> {
     let output = command.output().map_err(|error| format!("{}: {error}", command.get_program().display()))?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -249,8 +218,4 @@ fn under_ncu(ncu: &str, cache_control: &str) -> Result<Vec<f64>, Box<dyn Error>>
     // The first row has the units.
     let values = rows.iter().filter_map(|row| row.get(column)).skip(1);
     Ok(values.map(|value| value.replace(',', "").parse()).collect::<Result<_, _>>()?)
-}
-
-fn first_line(error: &impl ToString) -> String {
-    error.to_string().lines().next().unwrap_or_default().to_owned()
 }

@@ -108,8 +108,7 @@ pub fn csv(text: &str) -> (Vec<String>, Vec<Vec<String>>) {
     for c in text.trim_end().chars() {
         let row = rows.last_mut();
         match (c, quoted, row) {
-            // Two quotes that stand for one end a quoted part and begin another: between them, nothing is lost but
-            // the quote itself, which no table here has.
+            // Where two stand for one, that one is left out; no table here has any.
             ('"', ..) => quoted = !quoted,
             (',', false, Some(row)) => row.push(String::new()),
             ('\n', false, _) => rows.push(vec![String::new()]),

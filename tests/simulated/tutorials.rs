@@ -40,7 +40,7 @@ fn a_tutorial_whose_claim_does_not_hold_fails() -> Outcome {
         // Simulated kernels take longer and longer, in one process other times than in a fresh one.
         let Some(output) = run("tutorial_08_beside_nsight_compute")? else { return Ok(()) };
         let (printed, errors) = (String::from_utf8(output.stdout)?, String::from_utf8(output.stderr)?);
-        assert!(printed.contains("counting while tracing was refused"), "{printed}\n{errors}");
+        assert!(printed.contains("counting is refused while a session traces"), "{printed}\n{errors}");
         assert!(errors.starts_with("error: this does not hold: 512 rows: after counting"), "{errors}");
         assert_eq!(output.status.code(), Some(1));
         Ok(())
