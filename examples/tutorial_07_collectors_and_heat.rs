@@ -14,6 +14,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 use std::rc::Rc;
+use std::time::Duration;
 
 use common::tutorial::{Outcome, csv, durations, fact, holds, median};
 use cuprof::bench::{DURATION, Scope};
@@ -46,6 +47,7 @@ fn measure(gpu: &Gpu, folder: &Path) -> Outcome {
         let report = Bench::new(format!("fp16 matmul, heat: {thermal:?}"))
             .runs(RUNS)
             .thermal(thermal)
+            .thermal_budget(Duration::from_secs(60)) // then it is an error, with what was measured so far
             .collect("cuda", Scope::Once, |_| cuda_version().map(Into::into).ok_or_else(|| "not told".into()))
             .collect(COLLECTED[0], Scope::Run, move |_| {
                 for_clock.read().sm_clock_mhz.map(Into::into).ok_or_else(|| "NVML does not tell".into())

@@ -13,7 +13,7 @@ use super::order::Order;
 use super::report::{BenchError, Report};
 use super::run::Run;
 use super::value::{Config, Outcome};
-use crate::control::{Cache, Clocks, Thermal};
+use crate::control::{Cache, Clocks, DEFAULT_THERMAL_BUDGET, Thermal};
 use crate::driver::Stream;
 use crate::error::{Error, ErrorKind, Result};
 use crate::stats::{Precision, StopRule};
@@ -115,6 +115,7 @@ pub struct Bench<C = ()> {
     pub(super) cache: Cache,
     pub(super) clocks: Clocks,
     pub(super) thermal: Thermal,
+    pub(super) thermal_budget: Duration,
     pub(super) stream: Option<Stream>,
     pub(super) trace: Option<PathBuf>,
     pub(super) metrics: Vec<String>,
@@ -161,6 +162,7 @@ impl Bench {
             cache: Cache::default(),
             clocks: Clocks::default(),
             thermal: Thermal::default(),
+            thermal_budget: DEFAULT_THERMAL_BUDGET,
             stream: None,
             trace: None,
             metrics: Vec::new(),
@@ -205,6 +207,7 @@ impl Bench {
             cache: self.cache,
             clocks: self.clocks,
             thermal: self.thermal,
+            thermal_budget: self.thermal_budget,
             stream: self.stream,
             trace: self.trace,
             metrics: self.metrics,
@@ -290,6 +293,13 @@ impl<C: Config> Bench<C> {
     /// When runs wait for the GPU to cool down. Default: [`Thermal::default`].
     pub fn thermal(mut self, thermal: Thermal) -> Self {
         self.thermal = thermal;
+        self
+    }
+
+    /// How long the runs may wait for the GPU to cool down, all together; beyond it, measuring ends with an error that has
+    /// all results so far. Default: [`DEFAULT_THERMAL_BUDGET`].
+    pub fn thermal_budget(mut self, budget: Duration) -> Self {
+        self.thermal_budget = budget;
         self
     }
 

@@ -30,6 +30,7 @@ pub(super) struct Live {
     cache: Cache,
     clocks: Clocks,
     thermal: Thermal,
+    thermal_budget: Duration,
     stream: Option<Stream>,
     trace: Option<PathBuf>,
     progress: bool,
@@ -76,6 +77,7 @@ impl Live {
             cache: bench.cache,
             clocks: bench.clocks,
             thermal: bench.thermal,
+            thermal_budget: bench.thermal_budget,
             stream: bench.stream,
             trace: bench.trace.clone(),
             progress: bench.progress,
@@ -167,7 +169,7 @@ impl Rig for Live {
         };
         let profiler = profiler.start()?;
         let l2 = L2Control::new(self.cache)?;
-        let mut heat = ThermalGuard::of_current_context(self.thermal, None)?;
+        let mut heat = ThermalGuard::of_current_context(self.thermal, None)?.budget(self.thermal_budget);
         if self.progress {
             heat = heat.on_wait(|wait| progress::tell(&wait.to_string()));
         }

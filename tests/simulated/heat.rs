@@ -3,9 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cuprof::{ErrorKind, GpuMonitor, MarginSource, Thermal, ThermalGuard};
+use cuprof::{Bench, ErrorKind, GpuMonitor, MarginSource, Thermal, ThermalGuard};
 
 use crate::Outcome;
+use crate::library::Simulated;
 use crate::process::{Process, libraries};
 
 const GPU: &str = "GPU-abababab-abab-abab-abab-abababababab";
@@ -98,6 +99,24 @@ fn a_gpu_that_tells_no_margin_is_not_watched_and_that_is_said() -> Outcome {
         assert_eq!((off.before_run()?, off.report().message.clone()), (None, None));
         let error = ThermalGuard::open(Thermal::Auto, "GPU-0", None).err().ok_or("it was found")?;
         assert_eq!(error.kind, ErrorKind::NoDevice);
+        Ok(())
+    })
+}
+
+#[test]
+fn a_measurement_of_a_gpu_that_stays_hot_ends_after_its_budget() -> Outcome {
+    let process = process(a_measurement_of_a_gpu_that_stays_hot_ends_after_its_budget);
+    process.with("SIM_NVML_MARGIN", "3").run(|| {
+        let cupti = Simulated::get();
+        let bench = Bench::new("hot").runs(3).thermal_budget(Duration::from_millis(120)).progress(false);
+        let failed = bench.run(|run, ()| {
+            run.measure("work", || {
+                cupti.launch(1);
+            });
+        });
+        let error = failed.err().ok_or("it went on")?.error;
+        assert_eq!(error.kind, ErrorKind::Timeout);
+        assert!(error.to_string().contains("3 C to its slow-down limit"), "{error}");
         Ok(())
     })
 }
