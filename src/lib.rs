@@ -125,6 +125,7 @@
 //! |---|---|---|
 //! | 0 | `error`, `issues`, `losses`, `sync`, `units` | typed errors; CUPTI's own faults; causes of loss; what threads share; ids and nanoseconds |
 //! | 1 | `driver` | the few calls of libcuda and NVML, each optional |
+//! | 1 | `gate` | what holds launched work back until all of it is launched |
 //! | 1 | `buffer`, `channel` | the pool that CUPTI fills; a bounded ring for each thread |
 //! | 1 | `record` | bytes to typed records, by the layout of the library that runs |
 //! | 1 | `table`, `capture` | Arrow and Parquet; recordings |
@@ -155,6 +156,7 @@ mod cupti;
 mod doctor;
 mod driver;
 mod error;
+mod gate;
 mod issues;
 mod losses;
 mod names;

@@ -24,6 +24,9 @@ pub const DEFAULT_RUNS: usize = 20;
 /// Runs of each configuration before those that are measured, by default.
 pub const DEFAULT_WARM_UP_RUNS: usize = 2;
 
+/// For how long [`Bench::launch_ahead`] holds launches back at most, by default.
+pub const DEFAULT_LAUNCH_AHEAD_LIMIT: Duration = Duration::from_millis(500);
+
 /// The metric that every annotation has: the sum of its kernels' durations, from their traced records.
 pub const DURATION: &str = "gpu__time_duration.sum";
 
@@ -117,6 +120,8 @@ pub struct Bench<C = ()> {
     pub(super) thermal: Thermal,
     pub(super) thermal_budget: Duration,
     pub(super) stream: Option<Stream>,
+    /// For how long launches are held back at most, if they are.
+    pub(super) launch_ahead: Option<Duration>,
     pub(super) trace: Option<PathBuf>,
     pub(super) metrics: Vec<String>,
     pub(super) derived: Vec<Derived<C>>,
@@ -164,6 +169,7 @@ impl Bench {
             thermal: Thermal::default(),
             thermal_budget: DEFAULT_THERMAL_BUDGET,
             stream: None,
+            launch_ahead: None,
             trace: None,
             metrics: Vec::new(),
             derived: Vec::new(),
@@ -209,6 +215,7 @@ impl Bench {
             thermal: self.thermal,
             thermal_budget: self.thermal_budget,
             stream: self.stream,
+            launch_ahead: self.launch_ahead,
             trace: self.trace,
             metrics: self.metrics,
             derived: derived.collect(),
@@ -273,6 +280,33 @@ impl<C: Config> Bench<C> {
     /// between, which lets clocks fall. Default: in a stream of its own, and waited for, which is right for any stream.
     pub fn stream(mut self, stream: Stream) -> Self {
         self.stream = Some(stream);
+        self
+    }
+
+    /// Holds back what an annotation launches in its [`stream`](Self::stream), which has to be named, until all of it is
+    /// launched: the GPU then never waits for the host, and launches do not show in the span from the first kernel's start
+    /// to the last one's end (`gpu_span`). For annotations of several kernels; the durations of kernels are the same.
+    ///
+    /// What waits for the GPU inside of the annotation would wait for ever. It is not held back then: a driver call that may
+    /// wait (a synchronisation, a copy that is not asynchronous, an allocation), more than 256 launches, or
+    /// [`DEFAULT_LAUNCH_AHEAD_LIMIT`] having passed ends that, at once. The span of such a sample is not valid,
+    /// `queue_broken: …` naming the cause; its other values are those that it would have without this.
+    ///
+    /// ```
+    /// use cuprof::{Bench, Stream};
+    ///
+    /// let bench = Bench::new("layers").stream(Stream::PER_THREAD_DEFAULT).launch_ahead();
+    /// # drop(bench);
+    /// ```
+    ///
+    /// It costs a launch more for each annotation, and a page of host memory that the GPU reads.
+    pub fn launch_ahead(self) -> Self {
+        self.launch_ahead_within(DEFAULT_LAUNCH_AHEAD_LIMIT)
+    }
+
+    /// The same, with another limit for how long work is held back, of at most a minute.
+    pub fn launch_ahead_within(mut self, limit: Duration) -> Self {
+        self.launch_ahead = Some(limit);
         self
     }
 
@@ -414,6 +448,16 @@ impl<C: Config> Bench<C> {
         }
         if matches!(self.order, Order::Interleaved { block: 0, .. }) {
             return wrong("the block of interleaved runs is 0".to_owned(), "it must be at least 1");
+        }
+        if let Some(limit) = self.launch_ahead {
+            if self.stream.is_none() {
+                let what = "launches are to be held back, and no stream is named".to_owned();
+                return wrong(what, "name the one that annotations launch in with `stream`");
+            }
+            if limit.is_zero() || limit > Duration::from_secs(60) {
+                let what = format!("launches are to be held back for at most {limit:?}");
+                return wrong(what, "it must be above 0 and at most a minute");
+            }
         }
         let mut own: Vec<String> = Vec::new();
         for config in &self.configs {

@@ -7,10 +7,10 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::builder::Bench;
 use super::progress;
-use super::rig::{Count, Kernel, Opened, Region, Regions, Rig, Work};
+use super::rig::{Count, Gate, Kernel, Opened, Region, Regions, Rig, Work};
 use crate::channel::Arg;
 use crate::control::{
-    Cache, ClockGuard, ClockRequest, Clocks, L2Control, RunConditions, Thermal, ThermalGuard,
+    Cache, ClockGuard, ClockRequest, Clocks, L2Control, LaunchGate, RunConditions, Thermal, ThermalGuard,
 };
 use crate::counters::{Pass, Plan, Session};
 use crate::driver::nvml::GpuReading;
@@ -32,6 +32,8 @@ pub(super) struct Live {
     thermal: Thermal,
     thermal_budget: Duration,
     stream: Option<Stream>,
+    /// For how long launches are held back at most, if they are.
+    launch_ahead: Option<Duration>,
     trace: Option<PathBuf>,
     progress: bool,
     began: Instant,
@@ -51,6 +53,7 @@ struct Tracing {
     context: Context,
     device: Device,
     l2: L2Control,
+    gate: Option<LaunchGate>,
     heat: ThermalGuard,
     clocks: ClockGuard,
     /// When the temperature was asked for, and when the clocks were read.
@@ -79,6 +82,7 @@ impl Live {
             thermal: bench.thermal,
             thermal_budget: bench.thermal_budget,
             stream: bench.stream,
+            launch_ahead: bench.launch_ahead,
             trace: bench.trace.clone(),
             progress: bench.progress,
             began: Instant::now(),
@@ -162,13 +166,16 @@ impl Rig for Live {
         let driver = Driver::get()?;
         let (context, device) = driver.current()?;
         let observer = Observer::default();
-        let profiler = Profiler::builder().observer(observer.clone());
+        let profiler =
+            Profiler::builder().observer(observer.clone()).watch_waits(self.launch_ahead.is_some());
         let profiler = match &self.trace {
             Some(folder) => profiler.output(folder),
             None => profiler,
         };
         let profiler = profiler.start()?;
         let l2 = L2Control::new(self.cache)?;
+        let gate = self.stream.zip(self.launch_ahead);
+        let gate = gate.map(|(stream, timeout)| LaunchGate::new(stream, timeout)).transpose()?;
         let mut heat = ThermalGuard::of_current_context(self.thermal, None)?.budget(self.thermal_budget);
         if self.progress {
             heat = heat.on_wait(|wait| progress::tell(&wait.to_string()));
@@ -201,6 +208,7 @@ impl Rig for Live {
             context,
             device,
             l2,
+            gate,
             heat,
             clocks,
             heat_asked: None,
@@ -240,8 +248,18 @@ impl Rig for Live {
         let stream = self.stream;
         let tracing = self.tracing()?;
         match stream {
-            Some(stream) => tracing.l2.apply_on(stream),
-            None => tracing.l2.apply(),
+            Some(stream) => tracing.l2.apply_on(stream)?,
+            None => tracing.l2.apply()?,
+        }
+        tracing.gate.as_mut().map_or(Ok(()), LaunchGate::close)
+    }
+
+    fn after_region(&mut self) -> Gate {
+        let gate = self.tracing.as_mut().and_then(|tracing| tracing.gate.as_mut());
+        match gate.map(LaunchGate::open) {
+            None => Gate::None,
+            Some(None) => Gate::Held,
+            Some(Some(broken)) => Gate::Broken(broken.to_string()),
         }
     }
 

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::kernels::KernelFilter;
-use super::rig::Kernel;
+use super::rig::{Gate, Kernel};
 
 /// The measured values of one sample, for what is derived from them.
 #[derive(Clone, Copy, Debug)]
 pub struct Measured<'a> {
     pub(super) annotation: &'a str,
     pub(super) times: &'a Times,
+    pub(super) gate: &'a Gate,
     pub(super) counts: &'a BTreeMap<String, f64>,
 }
 
@@ -27,10 +28,14 @@ impl Measured<'_> {
         self.times.sum_ns as f64 // CAST: exact below 2^53 ns, which are 104 days
     }
 
-    /// From the first start to the last end of its kernels, in nanoseconds.
+    /// From the first start to the last end of its kernels, in nanoseconds. Not a number where launches should have been
+    /// held back ([`Bench::launch_ahead`](super::Bench::launch_ahead)) and were not.
     #[must_use]
     pub fn span_ns(&self) -> f64 {
-        self.times.span_ns as f64 // CAST: as above
+        match self.gate {
+            Gate::Broken(_) => f64::NAN,
+            Gate::None | Gate::Held => self.times.span_ns as f64, // CAST: as above
+        }
     }
 
     /// How many kernels ran.
@@ -52,6 +57,9 @@ impl Measured<'_> {
 pub enum LaunchMode {
     /// As they were launched, one after the other.
     Stream,
+    /// All together, behind a kernel that waited until the last one was launched
+    /// ([`Bench::launch_ahead`](super::Bench::launch_ahead)).
+    Blocked,
     /// All or some as nodes of a graph, which the GPU launches itself.
     Graph,
 }
@@ -62,6 +70,7 @@ impl LaunchMode {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Stream => "stream",
+            Self::Blocked => "blocked",
             Self::Graph => "graph",
         }
     }
@@ -119,8 +128,12 @@ impl Times {
     }
 
     /// How its kernels came to the GPU.
-    pub fn launch_mode(&self) -> LaunchMode {
-        if self.in_graph { LaunchMode::Graph } else { LaunchMode::Stream }
+    pub fn launch_mode(&self, gate: &Gate) -> LaunchMode {
+        match gate {
+            Gate::Held => LaunchMode::Blocked,
+            _ if self.in_graph => LaunchMode::Graph,
+            Gate::None | Gate::Broken(_) => LaunchMode::Stream,
+        }
     }
 }
 

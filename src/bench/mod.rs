@@ -23,7 +23,9 @@ mod value;
 #[cfg(test)]
 mod tests;
 
-pub use builder::{Bench, DEFAULT_RUNS, DEFAULT_WARM_UP_RUNS, DURATION, OnFailure};
+pub use builder::{
+    Bench, DEFAULT_LAUNCH_AHEAD_LIMIT, DEFAULT_RUNS, DEFAULT_WARM_UP_RUNS, DURATION, OnFailure,
+};
 pub use collectors::{Occasion, Scope};
 pub use kernels::KernelPattern;
 pub use measured::{LaunchMode, Measured};

@@ -49,7 +49,7 @@ pub struct RunSample {
     /// Whether there is a value.
     pub valid: bool,
     /// Why not: `no_kernel`, `no_selected_kernel`, `zero_timestamp`, `end_before_start`, `out_of_range`,
-    /// `not_a_number`, `not_counted`, `failed: …`.
+    /// `not_a_number`, `not_counted`, `queue_broken: …`, `failed: …`.
     pub invalid_reason: Option<Arc<str>>,
     /// Kernels in it.
     pub launches: usize,

@@ -10,7 +10,7 @@ use super::collectors::Collector;
 use super::engine::{Made, Timed};
 use super::measured::{Measured, Times, combined, tick_ns};
 use super::report::{Aggregate, Collected, Normalised, Note, Report, RunSample};
-use super::rig::{Count, Rig};
+use super::rig::{Count, Gate, Rig};
 use super::value::{Config, Value};
 use crate::names::StringPool;
 use crate::stats::{self, Sample};
@@ -118,7 +118,7 @@ impl<C: Config> Results<'_, C> {
             valid: times.is_ok(),
             invalid_reason: times.as_ref().err().map(|reason| texts.intern(reason)),
             launches: times.as_ref().map_or(0, |times| times.launches),
-            launch_mode: times.as_ref().ok().map(Times::launch_mode),
+            launch_mode: times.as_ref().ok().map(|times| times.launch_mode(&instance.gate)),
             wall_ns: Some(run.wall_ns),
             conditions: run.conditions,
         };
@@ -126,7 +126,13 @@ impl<C: Config> Results<'_, C> {
         let values = times.as_ref().map(|times| [times.sum_ns, times.span_ns, times.busy_ns].map(ns));
         for (place, metric) in [DURATION, SPAN, BUSY].into_iter().enumerate() {
             let value = values.map(|values| values[place]);
-            samples.push(RunSample { metric: texts.intern(metric), value, ..base.clone() });
+            let mut sample = RunSample { metric: texts.intern(metric), value, ..base.clone() };
+            // What was to be kept out of it, and only out of it, may be in it.
+            if let (SPAN, Gate::Broken(cause), true) = (metric, &instance.gate, sample.valid) {
+                let reason = Some(texts.intern(&format!("queue_broken: {cause}")));
+                sample = RunSample { value: None, valid: false, invalid_reason: reason, ..sample };
+            }
+            samples.push(sample);
         }
         for (kernel, sum_ns, launches) in times.iter().flat_map(|times| &times.kernels) {
             let (kernel, launches) = (Some(Arc::clone(kernel)), *launches);
@@ -223,7 +229,8 @@ impl<C: Config> Results<'_, C> {
                 let counts = counts.get(&(run.config, instance.name.as_str())).unwrap_or(&none);
                 for derived in &self.bench.derived {
                     let value = times.as_ref().ok().and_then(|times| {
-                        let measured = Measured { annotation: &instance.name, times, counts };
+                        let measured =
+                            Measured { annotation: &instance.name, times, gate: &instance.gate, counts };
                         (derived.function)(&measured, &self.bench.configs[run.config])
                     });
                     let value = value.filter(|value| value.is_finite());
@@ -246,7 +253,7 @@ impl<C: Config> Results<'_, C> {
                         valid: value.is_some(),
                         invalid_reason: reason.map(|reason| texts.intern(reason)),
                         launches: times.as_ref().map_or(0, |times| times.launches),
-                        launch_mode: times.as_ref().ok().map(Times::launch_mode),
+                        launch_mode: times.as_ref().ok().map(|times| times.launch_mode(&instance.gate)),
                         wall_ns: Some(run.wall_ns),
                         conditions: run.conditions,
                     });
@@ -356,6 +363,18 @@ impl<C: Config> Results<'_, C> {
             if sample.valid && first != 0 && sample.launches != first && !differing.contains(&key) {
                 differing.push(key);
             }
+        }
+        let mut broken: BTreeMap<&str, usize> = BTreeMap::new();
+        let instances = self.timed.runs.iter().flat_map(|run| &run.instances);
+        for cause in instances.filter_map(|instance| match &instance.gate {
+            Gate::Broken(cause) => Some(cause.as_str()),
+            Gate::None | Gate::Held => None,
+        }) {
+            *broken.entry(cause).or_default() += 1;
+        }
+        for (cause, times) in broken {
+            warnings
+                .push(format!("launches were not held back {times} times, which leaves no span: {cause}"));
         }
         if invalid > 0 {
             warnings.push(format!("{invalid} samples are not valid; each has its reason"));

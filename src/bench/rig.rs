@@ -12,6 +12,17 @@ use crate::table::rows::KernelName;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Region(pub u64);
 
+/// What became of the gate in front of an annotation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Gate {
+    /// There was none.
+    None,
+    /// It held until everything was launched.
+    Held,
+    /// It was opened before: why.
+    Broken(String),
+}
+
 /// A kernel that ran.
 #[derive(Clone, Debug)]
 pub(super) struct Kernel {
@@ -55,7 +66,8 @@ pub(super) type Work<'w> =
 
 /// Everything that touches the GPU.
 ///
-/// Runs are made like this: `before_run`, for each annotation `before_region`, `open`, `close`, then `after_run`.
+/// Runs are made like this: `before_run`, for each annotation `before_region`, `open`, `after_region`, `close`, then
+/// `after_run`; around annotations inside of others only `open` and `close`.
 pub(super) trait Rig {
     /// Fails where the metrics cannot be counted here; before anything is measured.
     fn check_metrics(&mut self, metrics: &[String]) -> Result<()>;
@@ -69,8 +81,10 @@ pub(super) trait Rig {
     fn next_run(&mut self, config: usize, run: usize);
     /// Waits while the GPU is too hot. Whether it had to.
     fn before_run(&mut self) -> Result<bool>;
-    /// Brings the cache into its state.
+    /// Brings the cache into its state, and closes the gate, if there is to be one.
     fn before_region(&mut self) -> Result<()>;
+    /// Opens the gate: all of the annotation is launched.
+    fn after_region(&mut self) -> Gate;
     fn open(&mut self, name: &str) -> Region;
     fn close(&mut self, region: Region);
     /// Waits for what the run launched.

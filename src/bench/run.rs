@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::fmt;
 
-use super::rig::{Opened, Region, Regions, Rig};
+use super::rig::{Gate, Opened, Region, Regions, Rig};
 use super::value::{Outcome, Value};
 use crate::error::Error;
 
@@ -90,6 +90,8 @@ pub(super) struct Instance {
     pub parent: Option<usize>,
     /// What went wrong.
     pub failure: Option<String>,
+    /// What became of the gate in front of it, or of the one around it.
+    pub gate: Gate,
     /// Of the collectors for annotations.
     pub collected: Vec<(usize, Option<Value>)>,
 }
@@ -130,7 +132,14 @@ impl Regions for Timing<'_> {
         let region = rig.open(name);
         let mut instances = self.instances.borrow_mut();
         let collected = std::mem::take(&mut *self.collected.borrow_mut());
-        instances.push(Instance { name: name.to_owned(), region, parent, failure, collected });
+        instances.push(Instance {
+            name: name.to_owned(),
+            region,
+            parent,
+            failure,
+            gate: Gate::None,
+            collected,
+        });
         let place = instances.len() - 1;
         self.innermost.set(Some(place));
         Box::new(OpenRegion { timing: self, place, parent, region })
@@ -155,6 +164,12 @@ impl Opened for OpenRegion<'_, '_> {
 
 impl Drop for OpenRegion<'_, '_> {
     fn drop(&mut self) {
+        if self.parent.is_none() {
+            let gate = self.timing.rig.borrow_mut().after_region();
+            for instance in self.timing.instances.borrow_mut().iter_mut().skip(self.place) {
+                instance.gate = gate.clone();
+            }
+        }
         self.timing.rig.borrow_mut().close(self.region);
         self.timing.innermost.set(self.parent);
         if std::thread::panicking() {

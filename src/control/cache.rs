@@ -9,6 +9,12 @@ use crate::range::internally;
 /// The crate's own kernels; the driver compiles them for the device.
 const KERNELS: &str = concat!(include_str!("kernels.ptx"), "\0");
 
+/// The same, as the driver takes it.
+pub(super) fn kernels() -> Result<&'static std::ffi::CStr> {
+    std::ffi::CStr::from_bytes_with_nul(KERNELS.as_bytes())
+        .map_err(|source| Error::new(ErrorKind::Format, "the kernels' text").with_source(source))
+}
+
 /// How much the flush reads, in sizes of the L2 cache. On an H200, one size left as little as two, and four bought
 /// nothing more; two leave room for caches that do not replace the oldest line first.
 const SWEEP_SIZES: u64 = 2;
@@ -336,8 +342,7 @@ impl Work {
     fn new(driver: &'static Driver, context: Context, device: &Device, bytes: u64) -> Result<Self> {
         let blocks = device.multiprocessors.max(1) * SWEEP_BLOCKS_PER_MULTIPROCESSOR;
         let mut work = Self { driver, context, blocks, held: Held::default() };
-        let ptx = std::ffi::CStr::from_bytes_with_nul(KERNELS.as_bytes())
-            .map_err(|source| Error::new(ErrorKind::Format, "the kernels' text").with_source(source))?;
+        let ptx = kernels()?;
         // On failure, dropping the half-made value gives back what was made.
         let held = &mut work.held;
         driver.within(context, || {

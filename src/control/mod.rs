@@ -4,6 +4,7 @@
 
 mod cache;
 mod clocks;
+mod launch_gate;
 mod lock_file;
 mod monitor;
 mod pin;
@@ -14,6 +15,7 @@ mod watchdog;
 
 pub use cache::{Cache, CacheReport, CuptiCache, FillSize, L2Control, Probe};
 pub use clocks::{ClockBackend, ClockGuard, ClockOwner, ClockReport, ClockRequest, ClockStatus, Clocks};
+pub(crate) use launch_gate::LaunchGate;
 pub use monitor::{GpuMonitor, RunConditions, Watch};
 pub use pin::{ClockReset, ResetOutcome, reset_clocks};
 pub use switch::forbid_clock_control;

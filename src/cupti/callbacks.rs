@@ -11,9 +11,11 @@ use std::time::Instant;
 
 use cupti_sys::bindings as c;
 
+use super::calls::{self, Does};
 use super::contexts::CONTEXTS;
 use crate::buffer::{BLOCK_BYTES, Block, Filled, Pool};
 use crate::driver::Context;
+use crate::gate;
 use crate::range::{self, nvtx};
 use crate::units::CorrelationId;
 
@@ -154,7 +156,7 @@ pub(super) unsafe extern "C" fn buffer_completed(
     });
 }
 
-/// A subscribed event: a launching driver call, a context, NVTX of another library, or CUPTI's own state.
+/// A subscribed event: a driver call that launches, or waits where a gate holds work back, a context, NVTX of another library, or CUPTI's own state.
 pub(super) unsafe extern "C" fn api(
     _userdata: *mut std::ffi::c_void,
     domain: c::CUpti_CallbackDomain,
@@ -189,6 +191,11 @@ pub(super) unsafe extern "C" fn api(
 #[inline]
 fn driver_call(cbid: u32, data: &c::CUpti_CallbackData) {
     if data.callbackSite == c::CUpti_ApiCallbackSite::CUPTI_API_ENTER {
+        let does = calls::does(cbid);
+        if does == Does::Wait {
+            return gate::waiting(cbid);
+        }
+        gate::launching(cbid, does == Does::LaunchAndWait);
         let name = || {
             // SAFETY: in a launching call CUPTI passes the launched function's name, good during the callback; it is
             // read only if the pointer is not null.

@@ -1,5 +1,7 @@
 //! The driver calls that launch work on the device, by CUPTI's callback id.
 
+use std::sync::LazyLock;
+
 use cupti_sys::bindings::CUpti_driver_api_trace_cbid_enum as Cbid;
 
 /// What one call can lead to.
@@ -19,7 +21,59 @@ macro_rules! launching_calls {
         /// Every launching call that CUPTI's newest headers know, with its per-thread-stream twin. An older library
         /// refuses the ids that it does not know, which is as it should be: they cannot occur there.
         pub(crate) const LAUNCHING: &[(Cbid, Leads)] = &[$($((Cbid::$cbid, Leads::$leads),)*)*];
+
+        const LAUNCHING_NAMES: &[&str] = &[$($(stringify!($cbid),)*)*];
     };
+}
+
+macro_rules! waiting_calls {
+    ($($cbid:ident)*) => {
+        /// Calls that launch nothing, and may return only when work that was launched before has run: those that are
+        /// made for that, and those that take memory, give it back, or load and unload code.
+        pub(crate) const WAITING: &[Cbid] = &[$(Cbid::$cbid,)*];
+
+        const WAITING_NAMES: &[&str] = &[$(stringify!($cbid),)*];
+    };
+}
+
+waiting_calls! {
+    CUPTI_DRIVER_TRACE_CBID_cuArray3DCreate_v2
+    CUPTI_DRIVER_TRACE_CBID_cuArrayCreate_v2
+    CUPTI_DRIVER_TRACE_CBID_cuArrayDestroy
+    CUPTI_DRIVER_TRACE_CBID_cuCtxDestroy_v2
+    CUPTI_DRIVER_TRACE_CBID_cuCtxResetPersistingL2Cache
+    CUPTI_DRIVER_TRACE_CBID_cuCtxSetLimit
+    CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize
+    CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize_v2
+    CUPTI_DRIVER_TRACE_CBID_cuDestroyExternalMemory
+    CUPTI_DRIVER_TRACE_CBID_cuDeviceGraphMemTrim
+    CUPTI_DRIVER_TRACE_CBID_cuDevicePrimaryCtxRelease_v2
+    CUPTI_DRIVER_TRACE_CBID_cuDevicePrimaryCtxReset_v2
+    CUPTI_DRIVER_TRACE_CBID_cuEventSynchronize
+    CUPTI_DRIVER_TRACE_CBID_cuGraphicsUnregisterResource
+    CUPTI_DRIVER_TRACE_CBID_cuIpcCloseMemHandle
+    CUPTI_DRIVER_TRACE_CBID_cuLibraryLoadData
+    CUPTI_DRIVER_TRACE_CBID_cuLibraryLoadFromFile
+    CUPTI_DRIVER_TRACE_CBID_cuLibraryUnload
+    CUPTI_DRIVER_TRACE_CBID_cuMemAllocHost_v2
+    CUPTI_DRIVER_TRACE_CBID_cuMemAllocManaged
+    CUPTI_DRIVER_TRACE_CBID_cuMemAllocPitch_v2
+    CUPTI_DRIVER_TRACE_CBID_cuMemAlloc_v2
+    CUPTI_DRIVER_TRACE_CBID_cuMemFreeHost
+    CUPTI_DRIVER_TRACE_CBID_cuMemFree_v2
+    CUPTI_DRIVER_TRACE_CBID_cuMemHostAlloc
+    CUPTI_DRIVER_TRACE_CBID_cuMemHostRegister_v2
+    CUPTI_DRIVER_TRACE_CBID_cuMemHostUnregister
+    CUPTI_DRIVER_TRACE_CBID_cuMemPoolTrimTo
+    CUPTI_DRIVER_TRACE_CBID_cuMemUnmap
+    CUPTI_DRIVER_TRACE_CBID_cuMipmappedArrayDestroy
+    CUPTI_DRIVER_TRACE_CBID_cuModuleLoad
+    CUPTI_DRIVER_TRACE_CBID_cuModuleLoadData
+    CUPTI_DRIVER_TRACE_CBID_cuModuleLoadDataEx
+    CUPTI_DRIVER_TRACE_CBID_cuModuleLoadFatBinary
+    CUPTI_DRIVER_TRACE_CBID_cuModuleUnload
+    CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize
+    CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize_ptsz
 }
 
 launching_calls! {
@@ -148,6 +202,48 @@ launching_calls! {
         CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz;
 }
 
+/// What a call that we are told of does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Does {
+    /// It launches, and returns at once.
+    Launch,
+    /// It launches a copy and may wait for it, and so for what is in front of it.
+    LaunchAndWait,
+    /// It launches nothing and may wait.
+    Wait,
+}
+
+/// What the call with this id does; ids that are in no list launch.
+#[inline]
+pub(crate) fn does(cbid: u32) -> Does {
+    /// Above all ids that there are.
+    const IDS: usize = 1_024;
+    static DOES: LazyLock<[Does; IDS]> = LazyLock::new(|| {
+        let mut does = [Does::Launch; IDS];
+        let mut set = |cbid: Cbid, what| {
+            if let Some(does) = does.get_mut(cbid.0 as usize) {
+                *does = what;
+            }
+        };
+        for ((cbid, _), name) in LAUNCHING.iter().zip(LAUNCHING_NAMES) {
+            if name.contains("Memcpy") && !name.contains("Async") {
+                set(*cbid, Does::LaunchAndWait);
+            }
+        }
+        WAITING.iter().for_each(|cbid| set(*cbid, Does::Wait));
+        does
+    });
+    DOES.get(cbid as usize).copied().unwrap_or(Does::Launch)
+}
+
+/// The driver's name of a call of either list.
+pub(crate) fn name_of(cbid: u32) -> Option<&'static str> {
+    let launching = LAUNCHING.iter().map(|(cbid, _)| cbid).zip(LAUNCHING_NAMES);
+    let mut all = launching.chain(WAITING.iter().zip(WAITING_NAMES));
+    let (_, name) = all.find(|(known, _)| known.0 == cbid)?;
+    name.strip_prefix("CUPTI_DRIVER_TRACE_CBID_")
+}
+
 /// [`LAUNCHING`] for look-up by id.
 pub(crate) struct LeadsTable(Vec<Leads>);
 
@@ -185,9 +281,23 @@ mod tests {
     #[test]
     fn every_call_stands_once_in_the_table() {
         let mut ids: Vec<u32> = LAUNCHING.iter().map(|(cbid, _)| cbid.0).collect();
+        ids.extend(WAITING.iter().map(|cbid| cbid.0));
         ids.sort_unstable();
         let before = ids.len();
         ids.dedup();
         assert_eq!(ids.len(), before, "an id stands twice in the table");
+    }
+
+    #[test]
+    fn calls_that_wait_are_known_and_have_names() {
+        assert_eq!(does(Cbid::CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel.0), Does::Launch);
+        assert_eq!(does(Cbid::CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoHAsync_v2.0), Does::Launch);
+        assert_eq!(does(Cbid::CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoH_v2.0), Does::LaunchAndWait);
+        assert_eq!(does(Cbid::CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize.0), Does::Wait);
+        assert_eq!(does(u32::MAX), Does::Launch);
+        let known = LAUNCHING.iter().map(|(cbid, _)| cbid).chain(WAITING);
+        assert!(known.clone().all(|cbid| cbid.0 < 1_024), "an id is beyond the table");
+        assert!(known.clone().all(|cbid| name_of(cbid.0).is_some_and(|name| name.starts_with("cu"))));
+        assert_eq!(name_of(Cbid::CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize.0), Some("cuStreamSynchronize"));
     }
 }

@@ -149,6 +149,15 @@ impl Cupti {
         refused.filter(|(_, error)| error.code != Some(INVALID_PARAMETER)).collect()
     }
 
+    /// Has calls that may wait for the GPU told to our callback, which is for sessions that hold work back only.
+    pub fn enable_wait_callbacks(self, subscriber: &Subscriber) {
+        let driver = c::CUpti_CallbackDomain::CUPTI_CB_DOMAIN_DRIVER_API;
+        for cbid in calls::WAITING {
+            // One that is not told of is a wait that ends by the gate's time limit.
+            let _refused = self.enable_callback(subscriber, driver, cbid.0);
+        }
+    }
+
     /// `cuptiGetCallbackName`; none for ids that are newer than the library.
     pub fn callback_name(self, domain: c::CUpti_CallbackDomain, cbid: u32) -> Option<String> {
         let mut name: *const c_char = std::ptr::null();

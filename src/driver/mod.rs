@@ -116,6 +116,9 @@ functions! {
     module_get_function = "cuModuleGetFunction": fn(*mut *mut c_void, *mut c_void, *const c_char);
     mem_alloc = "cuMemAlloc_v2": fn(*mut u64, usize);
     mem_free = "cuMemFree_v2": fn(u64);
+    mem_host_register = "cuMemHostRegister_v2": fn(*mut c_void, usize, c_uint);
+    mem_host_get_device_pointer = "cuMemHostGetDevicePointer_v2": fn(*mut u64, *mut c_void, c_uint);
+    mem_host_unregister = "cuMemHostUnregister": fn(*mut c_void);
     memset_async = "cuMemsetD32Async": fn(u64, c_uint, usize, *mut c_void);
     launch_kernel = "cuLaunchKernel":
         fn(*mut c_void, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, *mut c_void, *mut *mut c_void, *mut *mut c_void);

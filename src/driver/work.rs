@@ -161,6 +161,35 @@ impl Driver {
         call!(self, mem_free, "cuMemFree", memory.address)
     }
 
+    /// Lends memory of this program to the device, for all contexts, and returns its address there. The device may read
+    /// and write it at any time from then on, which is what atomics are for.
+    pub fn lend<T: Sync>(&self, memory: &'static T) -> Result<u64> {
+        /// `CU_MEMHOSTREGISTER_PORTABLE` and `CU_MEMHOSTREGISTER_DEVICEMAP`.
+        const FLAGS: u32 = 1 | 2;
+        /// `CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED`: nobody took it back.
+        const ALREADY: i32 = 712;
+        let pointer = std::ptr::from_ref(memory).cast_mut().cast::<c_void>();
+        let lent = call!(self, mem_host_register, "cuMemHostRegister", pointer, size_of::<T>(), FLAGS);
+        lent.or_else(|error| if error.code == Some(ALREADY) { Ok(()) } else { Err(error) })?;
+        let mut address = 0;
+        let found = call!(
+            self,
+            mem_host_get_device_pointer,
+            "cuMemHostGetDevicePointer",
+            &raw mut address,
+            pointer,
+            0
+        );
+        found.inspect_err(|_| drop(self.take_back(memory)))?;
+        Ok(address)
+    }
+
+    /// Takes lent memory back; nothing on the device uses it any more.
+    pub fn take_back<T: Sync>(&self, memory: &'static T) -> Result<()> {
+        let pointer = std::ptr::from_ref(memory).cast_mut().cast::<c_void>();
+        call!(self, mem_host_unregister, "cuMemHostUnregister", pointer)
+    }
+
     /// Fills the first so many bytes of the memory, in whole words.
     pub fn fill(&self, memory: &Memory, bytes: usize, stream: Stream) -> Result<()> {
         let words = bytes.min(memory.bytes) / 4;

@@ -41,7 +41,7 @@ table! {
         /// Whether there is a value.
         valid: Flags = row.value.is_some();
         /// Why not valid: `no_kernel`, `no_selected_kernel`, `zero_timestamp`, `end_before_start`, `out_of_range`,
-        /// `not_a_number`, `not_counted`, `failed: …`; null where valid.
+        /// `not_a_number`, `not_counted`, `queue_broken: …`, `failed: …`; null where valid.
         invalid_reason: Nullable<Words<Arc<str>>> = row.invalid_reason.as_ref();
         /// Kernels that the value is of; 0 for counters.
         n_launches: Coded<i64> = row.n_launches;

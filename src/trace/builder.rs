@@ -54,6 +54,7 @@ pub struct Builder {
     pub(super) max_rows_per_part: u64,
     pub(super) max_part_age: Duration,
     pub(super) observer: Option<Observer>,
+    pub(super) watches_waits: bool,
 }
 
 impl Default for Builder {
@@ -73,6 +74,7 @@ impl Default for Builder {
             max_rows_per_part: DEFAULT_MAX_ROWS_PER_PART,
             max_part_age: DEFAULT_MAX_PART_AGE,
             observer: None,
+            watches_waits: false,
         }
     }
 }
@@ -183,6 +185,12 @@ impl Builder {
     /// Also hands the rows of kernels and ranges to somebody who measures.
     pub(crate) fn observer(mut self, observer: Observer) -> Self {
         self.observer = Some(observer);
+        self
+    }
+
+    /// Has calls that wait for the GPU open the gate that holds work back.
+    pub(crate) fn watch_waits(mut self, watch: bool) -> Self {
+        self.watches_waits = watch;
         self
     }
 

@@ -6,8 +6,28 @@ use rustc_hash::FxHashMap;
 
 use crate::units::{CorrelationId, ThreadId};
 
-/// The `kind` of its rows in `overheads`.
-pub(super) const KIND: &str = "cuprof_cache_flush";
+/// What it is, which is the `kind` of its rows in `overheads`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// It brings the cache into its state.
+    CacheFlush,
+    /// It holds back what comes behind it.
+    Gate,
+}
+
+impl Purpose {
+    /// Of the kernel with this name.
+    pub fn of(kernel: Option<&[u8]>) -> Self {
+        if kernel == Some(b"cuprof_internal_gate") { Self::Gate } else { Self::CacheFlush }
+    }
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::CacheFlush => "cuprof_cache_flush",
+            Self::Gate => "cuprof_gate",
+        }
+    }
+}
 
 /// Launches that are remembered; their records come within a few.
 const MAX_LAUNCHES: usize = 1 << 16;
@@ -17,8 +37,8 @@ const MAX_LAUNCHES: usize = 1 << 16;
 pub(super) struct Internal {
     launches: FxHashMap<CorrelationId, ThreadId>,
     order: VecDeque<CorrelationId>,
-    records: u64,
-    sum_ns: i64,
+    flushes: u64,
+    flush_sum_ns: i64,
 }
 
 impl Internal {
@@ -47,19 +67,21 @@ impl Internal {
     }
 
     /// It ran, within these times if they can be used.
-    pub fn ran(&mut self, span: Option<(i64, i64)>) {
-        self.records += 1;
-        self.sum_ns += span.map_or(0, |(start, end)| end - start);
+    pub fn ran(&mut self, purpose: Purpose, span: Option<(i64, i64)>) {
+        if purpose == Purpose::CacheFlush {
+            self.flushes += 1;
+            self.flush_sum_ns += span.map_or(0, |(start, end)| end - start);
+        }
     }
 
     /// Facts of the run; none where nothing ran.
     pub fn facts(&self) -> Vec<(&'static str, String)> {
-        if self.records == 0 {
+        if self.flushes == 0 {
             return Vec::new();
         }
         vec![
-            ("control.cache_flushes", self.records.to_string()),
-            ("control.cache_flush_sum_ns", self.sum_ns.to_string()),
+            ("control.cache_flushes", self.flushes.to_string()),
+            ("control.cache_flush_sum_ns", self.flush_sum_ns.to_string()),
         ]
     }
 }

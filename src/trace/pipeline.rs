@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 pub(crate) use super::delivered::{Buffer, Finished, Meanings, Start};
-use super::internal::{Internal, KIND};
+use super::internal::{Internal, Purpose};
 use super::kernels::Kernels;
 use super::profile::{EXPLAINING, Tally};
 use super::texts::{args_json, payload_text};
@@ -297,10 +297,10 @@ impl<S: TableSink> Pipeline<S> {
     fn record(&mut self, record: Record, received: Nanos, meanings: &impl Meanings) {
         match record {
             Record::Kernel(kernel) if self.is_internal(&kernel.common, kernel.name, meanings) => {
-                self.internal_work(&kernel.common, received);
+                self.internal_work(&kernel.common, received, Purpose::of(meanings.string(kernel.name)));
             }
             Record::Fill(fill) if self.internal.thread_of(fill.common.correlation).is_some() => {
-                self.internal_work(&fill.common, received);
+                self.internal_work(&fill.common, received, Purpose::CacheFlush);
             }
             Record::Api(api) if self.internal.thread_of(api.correlation).is_some() => {}
             Record::Kernel(kernel) => {
@@ -466,13 +466,13 @@ impl<S: TableSink> Pipeline<S> {
     }
 
     /// A row of `overheads` for what the crate had the device do.
-    fn internal_work(&mut self, common: &Common, received: Nanos) {
+    fn internal_work(&mut self, common: &Common, received: Nanos, purpose: Purpose) {
         let invalid = self.invalid_reason(common, received);
         self.count(invalid, Attribution::NoRange);
         let (start_ns, end_ns) = (stamp(common.start), stamp(common.end));
-        self.internal.ran(invalid.is_none().then_some((start_ns, end_ns)));
+        self.internal.ran(purpose, invalid.is_none().then_some((start_ns, end_ns)));
         self.sink.overhead(&OverheadRow {
-            kind: self.strings.intern(KIND),
+            kind: self.strings.intern(purpose.as_str()),
             start_ns,
             end_ns,
             thread: self.internal.thread_of(common.correlation),

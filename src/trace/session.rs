@@ -82,6 +82,9 @@ impl Tracing {
         for (cbid, error) in cupti.enable_launch_callbacks(&subscriber) {
             tracing.optional(&format!("cuptiEnableCallback(1, {cbid})"), Err(error));
         }
+        if tracing.builder.watches_waits {
+            cupti.enable_wait_callbacks(&subscriber);
+        }
         let wanted = [
             (
                 c::CUpti_CallbackDomain::CUPTI_CB_DOMAIN_RESOURCE,

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
-use cuprof::bench::{DURATION, Purpose, Report};
+use cuprof::bench::{DURATION, LaunchMode, Purpose, Report};
 use cuprof::stats::{DEFAULT_MARGIN, Direction, Sample, Verdict, paired};
 use cuprof::{Bench, Cache, L2Control, Stream};
 use cuprof_workload::cudarc::driver::CudaStream;
@@ -247,6 +247,99 @@ fn graphs_and_other_threads_belong_to_the_annotation_that_they_were_launched_in(
     println!("{report}");
     assert_eq!(launches("graph"), [7; 5]);
     assert_eq!(launches("threads"), [2; 5]);
+    Ok(())
+}
+
+/// The values of the spans of the only annotation, and why those without a value are not valid.
+fn spans(report: &Report) -> (Vec<f64>, Vec<String>) {
+    let spans = || report.samples().iter().filter(|sample| &*sample.metric == "gpu_span");
+    let reasons = spans().filter_map(|sample| Some(sample.invalid_reason.as_deref()?.to_owned()));
+    (spans().filter_map(|sample| sample.value).collect(), reasons.collect())
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn launches_that_are_held_back_are_not_in_the_span_of_many_kernels() -> Outcome {
+    const KERNELS: usize = 20;
+    const RUNS: usize = 30;
+    let _turn = turn();
+    let gpu = gpu()?;
+    let stream = gpu.stream()?;
+    let bench = |name: &str| Bench::new(name).stream(raw(&stream)).cache(Cache::Keep).warm_up(5).runs(RUNS);
+    let measure = |bench: Bench| {
+        bench
+            .progress(false)
+            .run(|run, ()| run.measure("layers", || (0..KERNELS).try_for_each(|_| gpu.empty(&stream))))
+    };
+    let plain = measure(bench("plain"))?;
+    let ahead = measure(bench("ahead").launch_ahead())?;
+    let median = |report: &Report| -> Result<f64, Box<dyn std::error::Error>> {
+        let (values, reasons) = spans(report);
+        assert_eq!((values.len(), reasons), (RUNS, Vec::new()));
+        Ok(Sample::new(values)?.median().ok_or("no value")?)
+    };
+    let (plain_ns, ahead_ns) = (median(&plain)?, median(&ahead)?);
+    println!(
+        r#"{{"test":"launch_ahead","gpu":"{}","kernels":{KERNELS},"span_ns":{plain_ns:?},"held_back_span_ns":{ahead_ns:?}}}"#,
+        gpu.describe()
+    );
+    let launches = ahead.samples().iter().filter(|s| &*s.metric == DURATION && s.kernel.is_none());
+    assert!(launches.clone().all(|s| s.launches == KERNELS), "the gate is nobody's kernel: {ahead}");
+    assert!(launches.clone().all(|s| s.launch_mode == Some(LaunchMode::Blocked)));
+    assert!(ahead_ns <= plain_ns, "{ahead_ns} ns held back, {plain_ns} ns as they come");
+    Ok(())
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn what_waits_behind_the_gate_goes_on_at_once_and_what_waits_unseen_after_the_limit() -> Outcome {
+    const RUNS: usize = 3;
+    let _turn = turn();
+    let gpu = gpu()?;
+    let stream = gpu.stream()?;
+    let bench = |limit_ms| {
+        let bench =
+            Bench::new("waits").stream(raw(&stream)).launch_ahead_within(Duration::from_millis(limit_ms));
+        bench.warm_up(2).runs(RUNS).progress(false)
+    };
+    // Synchronises. Half a minute for the limit: it must not be what ends it.
+    let began = Instant::now();
+    let report = bench(30_000).run(|run, ()| {
+        run.measure("work", || {
+            gpu.empty(&stream)?;
+            gpu.synchronize()?;
+            gpu.empty(&stream)
+        })
+    })?;
+    let (values, reasons) = spans(&report);
+    println!(
+        r#"{{"test":"launch_ahead_waits","reason":{:?},"wall_ms":{}}}"#,
+        reasons,
+        began.elapsed().as_millis()
+    );
+    assert!(values.is_empty() && reasons.len() == RUNS, "{report}");
+    assert!(reasons.iter().all(|reason| reason.contains("Synchronize may wait for the work")), "{reasons:?}");
+    assert!(began.elapsed() < Duration::from_secs(25), "it waited for the limit");
+    // Polls, which no callback tells of.
+    let began = Instant::now();
+    let report = bench(100).run(|run, ()| {
+        run.measure("work", || -> Result<(), Box<dyn std::error::Error>> {
+            gpu.empty(&stream)?;
+            let event = stream.record_event(None)?;
+            while !event.is_complete() {
+                std::hint::spin_loop();
+            }
+            Ok(())
+        })
+    })?;
+    let (values, reasons) = spans(&report);
+    println!(
+        r#"{{"test":"launch_ahead_polls","reason":{:?},"wall_ms":{}}}"#,
+        reasons,
+        began.elapsed().as_millis()
+    );
+    assert!(values.is_empty() && reasons.len() == RUNS, "{report}");
+    assert!(reasons.iter().all(|reason| reason.contains("more than 100 ms")), "{reasons:?}");
     Ok(())
 }
 

@@ -24,6 +24,7 @@ mod fault_matrix;
 mod frame;
 mod heat;
 mod killed;
+mod launch_ahead;
 mod library;
 mod lifecycle;
 mod loading;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::super::{Bench, Config, DURATION, Order, Run, Scope};
 use super::{Gpu, TestOutcome, values};
+use crate::driver::Stream;
 use crate::error::ErrorKind;
 use crate::stats::{Precision, StopRule};
 
@@ -28,6 +29,10 @@ fn settings_out_of_range_are_refused_before_anything_runs() -> TestOutcome {
     let rule = StopRule::Precision(Precision { max_runs: 0, ..Precision::default() });
     assert!(refused(Bench::new("x").stop_rule(rule))?.contains("max_runs is 0"));
     assert!(refused(Bench::new("x").order(Order::Interleaved { block: 0, seed: 1 }))?.contains("block"));
+    assert!(refused(Bench::new("x").launch_ahead())?.contains("no stream is named"));
+    let queued = || Bench::new("x").stream(Stream::PER_THREAD_DEFAULT);
+    assert!(refused(queued().launch_ahead_within(Duration::ZERO))?.contains("for at most 0ns"));
+    assert!(refused(queued().launch_ahead_within(Duration::from_secs(61)))?.contains("for at most 61s"));
     assert!(refused(Bench::new("x").configs([1]).parameters(["a", "b"]))?.contains("2 names for 1"));
     Ok(())
 }

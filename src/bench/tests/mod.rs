@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::rig::{Count, Kernel, Opened, Region, Regions, Rig, Work};
+use super::rig::{Count, Gate, Kernel, Opened, Region, Regions, Rig, Work};
 use super::value::Config;
 use super::{Bench, BenchError, Outcome, Report, Run};
 use crate::control::RunConditions;
@@ -40,6 +40,8 @@ struct World {
     /// Values of counters, by annotation and metric.
     counts: Vec<(&'static str, &'static str, f64)>,
     passes: usize,
+    /// What becomes of the gates, the next one last.
+    gates: Vec<Gate>,
 }
 
 impl Gpu {
@@ -80,6 +82,12 @@ impl Gpu {
 
     pub fn lose(&self, loss: Loss) {
         self.0.borrow_mut().losses.push(loss);
+    }
+
+    /// This becomes of the gates of the next annotations, in turn.
+    pub fn gates(&self, mut gates: Vec<Gate>) {
+        gates.reverse();
+        self.0.borrow_mut().gates = gates;
     }
 
     pub fn has(&self, conditions: RunConditions) {
@@ -148,6 +156,10 @@ impl Rig for Gpu {
 
     fn before_region(&mut self) -> Result<()> {
         self.call("before_region")
+    }
+
+    fn after_region(&mut self) -> Gate {
+        self.0.borrow_mut().gates.pop().unwrap_or(Gate::None)
     }
 
     fn open(&mut self, name: &str) -> Region {

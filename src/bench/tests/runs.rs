@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use super::super::builder::{BUSY, SPAN};
 use super::super::measured::tick_ns;
-use super::super::{Bench, BenchError, Config, DURATION, KernelPattern, Order, Purpose, Scope, Value};
+use super::super::rig::Gate;
+use super::super::{
+    Bench, BenchError, Config, DURATION, KernelPattern, LaunchMode, Order, Purpose, Scope, Value,
+};
 use super::{Gpu, TestOutcome, values};
 use crate::control::RunConditions;
 use crate::stats::{Precision, Random, StopReason, StopRule, Verdict};
@@ -140,6 +143,33 @@ fn runs_come_in_the_order_that_was_asked_for() -> TestOutcome {
     let blocks = order_of(bench(Order::Interleaved { block: 2, seed: 1 }))?;
     assert!(blocks.chunks(2).all(|block| block[0] == block[1]), "{blocks:?}");
     assert!((0..3).all(|config| blocks.iter().filter(|made| **made == config).count() == 4));
+    Ok(())
+}
+
+#[test]
+fn a_span_is_valid_only_where_the_gate_held() -> TestOutcome {
+    let gpu = Gpu::default();
+    let waits = Gate::Broken("cuStreamSynchronize may wait for the work that was queued".to_owned());
+    gpu.gates(vec![Gate::Held, waits, Gate::None]);
+    let bench = Bench::new("ahead").warm_up(0).runs(3).derive("span", "ns", |m, ()| m.span_ns());
+    let report = gpu.run(bench, |run, ()| {
+        run.measure("outer", || {
+            gpu.launch("a", 1_000);
+            run.measure("inner", || gpu.launch("b", 500));
+        });
+    })?;
+    let of = |annotation: &str, metric: &str| values(&report, 0, annotation, metric);
+    assert_eq!(of("outer", SPAN), [Some(2_500.0), None, Some(2_500.0)]);
+    assert_eq!(of("inner", SPAN), [Some(500.0), None, Some(500.0)], "what is inside is behind the same gate");
+    assert_eq!(of("outer", "span"), [Some(2_500.0), None, Some(2_500.0)]);
+    assert_eq!(of("outer", DURATION), [Some(1_500.0); 3], "the kernels took as long as they took");
+    let spans = report.samples().iter().filter(|s| &*s.metric == SPAN && &*s.annotation == "outer");
+    let told: Vec<_> =
+        spans.map(|s| (s.launch_mode.map(LaunchMode::as_str), s.invalid_reason.as_deref())).collect();
+    let reason = "queue_broken: cuStreamSynchronize may wait for the work that was queued";
+    assert_eq!(told, [(Some("blocked"), None), (Some("stream"), Some(reason)), (Some("stream"), None)]);
+    let warned = report.warnings().iter().any(|warning| warning.contains("not held back 2 times"));
+    assert!(warned, "{:?}", report.warnings());
     Ok(())
 }
 

@@ -11,7 +11,9 @@
 use std::cell::Cell;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::io::Write;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 mod work;
 use work::Work;
@@ -92,8 +94,31 @@ fn run(work: Work) {
     }
 }
 
+/// The last launch of the kernel that holds back what is launched behind it: the word that it polls, what it waits for,
+/// and until when. Nothing else takes any time here.
+static GATE: Mutex<Option<(usize, u32, Instant)>> = Mutex::new(None);
+
+/// Waits for the device, as whoever synchronises does.
+fn await_gate() {
+    let Some((word, ticket, end)) = *GATE.lock().expect("nobody panics with it") else { return };
+    let word = unsafe { &*std::ptr::with_exposed_provenance::<AtomicU32>(word) };
+    let is_closed = || (word.load(Ordering::Relaxed).wrapping_sub(ticket) as i32) < 0;
+    while is_closed() && Instant::now() < end {
+        std::thread::yield_now();
+    }
+}
+
 /// A kernel is launched, or captured. Its handle is its name.
-fn launch(kernel: *mut c_void) {
+///
+/// # Safety
+/// The gate's kernel has three numbers for parameters.
+unsafe fn launch(kernel: *mut c_void, parameters: *const *const u64) {
+    if unsafe { CStr::from_ptr(kernel.cast_const().cast()) } == c"cuprof_internal_gate" {
+        let parameters: [*const u64; 3] = std::array::from_fn(|at| unsafe { *parameters.add(at) });
+        let [word, ticket, limit_ns] = parameters.map(|parameter| unsafe { *parameter });
+        let end = Instant::now() + Duration::from_nanos(limit_ns);
+        *GATE.lock().expect("nobody panics with it") = Some((word as usize, ticket as u32, end));
+    }
     match CAPTURED.get() {
         Some(kernels) => CAPTURED.set(Some(kernels + 1)),
         None => run(Work { name: kernel.cast_const().cast(), ..Work::KERNEL }),
@@ -161,7 +186,7 @@ functions! {
         context = std::ptr::without_provenance_mut(0xb0);
     }
     cuDevicePrimaryCtxRelease_v2(_device: c_int) {}
-    cuCtxSynchronize() {}
+    cuCtxSynchronize() { => await_gate(); }
     cuCtxGetCurrent(context: *mut *mut c_void) {
         context = std::ptr::without_provenance_mut(
             if PUSHED.get() == 0 && std::env::var_os("SIM_CUDA_NO_CONTEXT").is_some() { 0 } else { 0xc0 }
@@ -189,8 +214,8 @@ functions! {
     cuMemsetD32Async(_address: u64, _value: c_uint, _words: usize, _stream: *mut c_void) {}
     cuLaunchKernel(
         function: *mut c_void, _grid_x: c_uint, _grid_y: c_uint, _grid_z: c_uint, _block_x: c_uint, _block_y: c_uint,
-        _block_z: c_uint, _shared: c_uint, _stream: *mut c_void, _parameters: *mut *mut c_void, _extra: *mut *mut c_void
-    ) { => launch(function); }
+        _block_z: c_uint, _shared: c_uint, _stream: *mut c_void, parameters: *const *const u64, _extra: *mut *mut c_void
+    ) { => unsafe { launch(function, parameters) }; }
     cuStreamBeginCapture_v2(_stream: *mut c_void, _mode: c_int) { => CAPTURED.set(Some(0)); }
     cuStreamEndCapture(_stream: *mut c_void, graph: *mut *mut c_void) {
         graph = std::ptr::without_provenance_mut(CAPTURED.take().unwrap_or_default() as usize);
@@ -201,7 +226,12 @@ functions! {
     cuGraphDestroy(_graph: *mut c_void) {}
     cuStreamCreate(stream: *mut *mut c_void, _flags: c_uint) { stream = std::ptr::without_provenance_mut(0xe0); }
     cuStreamDestroy_v2(_stream: *mut c_void) {}
-    cuStreamSynchronize(_stream: *mut c_void) {}
+    cuStreamSynchronize(_stream: *mut c_void) { => await_gate(); }
+    cuMemHostRegister_v2(_memory: *mut c_void, _bytes: usize, _flags: c_uint) {}
+    cuMemHostUnregister(_memory: *mut c_void) {}
+    cuMemHostGetDevicePointer_v2(address: *mut u64, memory: *mut c_void, _flags: c_uint) {
+        address = memory.expose_provenance() as u64;
+    }
     cuStreamIsCapturing(_stream: *mut c_void, status: *mut c_int) {
         status = c_int::from(std::env::var_os("SIM_CUDA_CAPTURING").is_some());
     }
