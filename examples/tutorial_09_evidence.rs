@@ -18,6 +18,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use common::tutorial::{Outcome, holds};
+use cuprof::counters::{Plan, Session};
 use cuprof::{Bench, Cache, Dataset, Profile, Profiler, Replay, Symbols, Table};
 use cuprof_workload::Gpu;
 
@@ -53,6 +54,15 @@ fn measure(gpu: &Gpu, folder: &Path) -> Outcome {
         .run(|run, ()| run.measure("product", || gpu.gemm(&stream, &a, &b, &mut c, ROWS)))?;
     report.write(folder.join("bench.cuprof"))?;
     fs::write(folder.join("processed_data.csv"), report.compat_csv())?;
+
+    // Counters, where this user may read them.
+    let counted = Plan::for_device(0, ["headline"]).and_then(|plan| {
+        Session::new(plan).run(|pass| pass.range("product", || gpu.gemm(&stream, &a, &b, &mut c, ROWS)))
+    });
+    match counted {
+        Ok(counted) => drop(counted.write(folder.join("counters.cuprof"))?),
+        Err(error) => writeln!(std::io::stdout(), "not counted: {error}")?,
+    }
     rebuild(&profile, &recording, folder)
 }
 
@@ -61,22 +71,20 @@ fn rebuild(profile: &Profile, recording: &Path, folder: &Path) -> Outcome {
     let dataset = profile.dataset().ok_or("no dataset was written")?;
     let rebuilt = Replay::open(recording)?.output(folder.join("rebuilt.cuprof")).overwrite(true).run()?;
 
-    writeln!(out)?;
     for path in files(folder)? {
         let bytes = fs::metadata(&path)?.len();
         writeln!(out, "{bytes:>9} bytes  {}", path.strip_prefix(folder)?.display())?;
     }
     writeln!(out, "\n{}", profile.summary())?;
-    writeln!(out, "Others read the files with what reads Parquet, such as DuckDB and pyarrow:")?;
     let shown = dataset.display();
-    writeln!(out, "  duckdb -c \"SELECT kernel, count(*) FROM '{shown}/launches-*.parquet' GROUP BY ALL\"")?;
     writeln!(
         out,
-        "  python -c \"import pyarrow.parquet as pq; print(pq.read_table('{shown}/launches-00000.parquet'))\""
-    )?;
-    writeln!(
-        out,
-        "and with `cargo install --path . --features cli`, `cuprof summary {shown}` prints the summary.\n"
+        "Others read the files with what reads Parquet, such as DuckDB and pyarrow:\n  \
+         duckdb -c \"SELECT kernel, count(*) FROM '{shown}/launches-*.parquet' GROUP BY ALL\"\n  \
+         python -c \"import pyarrow.parquet as pq; print(pq.read_table('{shown}/launches-00000.parquet'))\"\n\
+         The command (`cargo install --path . --features cli`) has the summary again, and a timeline:\n  \
+         cuprof summary {shown}\n  \
+         cuprof trace {shown} --output run.pftrace\n"
     )?;
 
     let (original, again) = (Dataset::open(dataset)?, Dataset::open(folder.join("rebuilt.cuprof"))?);
