@@ -49,7 +49,7 @@ pub fn end_session() {
 /// Logs a launch as CUPTI's callback does.
 #[inline]
 pub fn launch(correlation: u32) {
-    range::log_launch(CorrelationId(correlation), 307, 0, || b"");
+    range::log_launch(CorrelationId(correlation), true, 307, 0, || b"");
 }
 
 /// Empties the rings without looking.
@@ -111,6 +111,7 @@ fn see(event: &Event<'_>) -> Seen {
     let raw = |range: Option<crate::units::RangeId>| range.map_or(0, |range| range.0.get());
     match event {
         Event::Launch { range, .. } => Seen { what: "launch", range: raw(*range), ..Seen::default() },
+        Event::LaunchFailed { .. } => Seen { what: "failed launch", ..Seen::default() },
         Event::InternalLaunch { .. } => Seen { what: "internal launch", ..Seen::default() },
         Event::Begin { range, kind, parent, domain, category, color, payload, name, .. } => Seen {
             what: match kind {

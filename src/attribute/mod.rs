@@ -42,7 +42,9 @@ pub(crate) struct Counts {
     pub process_range_event_lost: u64,
     /// Process-wide ranges that started while too many were open: their launches are not added to them.
     pub process_range_left_out: u64,
-    /// Launching calls that never led to a record: they failed, or were captured into a graph.
+    /// Launching calls that never led to a record, for whatever reason.
+    pub calls_without_record: u64,
+    /// Those of them that should have.
     pub launches_without_record: u64,
 }
 
@@ -74,6 +76,8 @@ pub(crate) struct Launch {
     pub many: bool,
     /// The call launches a graph.
     pub graph: bool,
+    /// A record must come, unless the call fails.
+    pub due: bool,
 }
 
 /// Where a record came from, as far as the record itself tells.
@@ -138,6 +142,7 @@ impl Attributor {
                 time: launch.time,
                 many: launch.many,
                 graph: launch.graph,
+                due: launch.due,
                 seen: false,
                 in_set: false,
                 last_record: Nanos(0),
@@ -145,11 +150,21 @@ impl Attributor {
         );
         // The table is full, or the correlation id was used again: nothing more is expected for the old call.
         if let Some(site) = gone {
-            if !site.seen {
-                self.counts.launches_without_record += 1;
-            }
+            self.count_unseen(&site);
             self.release(&site);
         }
+    }
+
+    /// A launching call has failed: no record will come.
+    pub fn launch_failed(&mut self, correlation: CorrelationId) {
+        if let Found::Site(site) = self.sites.find(correlation) {
+            site.due = false;
+        }
+    }
+
+    fn count_unseen(&mut self, site: &Site) {
+        self.counts.calls_without_record += u64::from(!site.seen);
+        self.counts.launches_without_record += u64::from(!site.seen && site.due);
     }
 
     /// A range begins.
@@ -324,7 +339,9 @@ impl Attributor {
 
     /// Ends the session: every range that is left, with `end_ns` as the time of those never closed.
     pub fn finish(&mut self, end_ns: i64) -> (Vec<Settled>, Vec<RangeSetRow>, Counts) {
-        self.counts.launches_without_record += self.sites.unseen();
+        for site in self.sites.take() {
+            self.count_unseen(&site);
+        }
         self.sets.close();
         self.apply_holds();
         let settled = self.ranges.finish(end_ns);

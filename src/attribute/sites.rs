@@ -26,6 +26,8 @@ pub(super) struct Site {
     pub time: Nanos,
     pub many: bool,
     pub graph: bool,
+    /// A record must come.
+    pub due: bool,
     /// A record of this call has come.
     pub seen: bool,
     /// Process-wide ranges were open, as far as was known when the first record came.
@@ -120,9 +122,9 @@ impl Sites {
         self.by_correlation.contains_key(&correlation)
     }
 
-    /// Calls without a record so far.
-    pub fn unseen(&self) -> u64 {
-        self.by_correlation.values().filter(|site| !site.seen).count() as u64
+    /// Every call that is remembered; none is any more.
+    pub fn take(&mut self) -> Vec<Site> {
+        std::mem::take(self).by_correlation.values().copied().collect()
     }
 
     pub fn len(&self) -> usize {
@@ -143,6 +145,7 @@ mod tests {
             time: Nanos(0),
             many: false,
             graph: false,
+            due: false,
             seen,
             in_set: false,
             last_record: Nanos(0),

@@ -127,6 +127,7 @@ fn run(threads: &[Vec<Step>]) -> Program {
                         time: Nanos(1),
                         many: graph,
                         graph,
+                        due: !graph,
                     }));
                     for _ in 0..if graph { 3 } else { 1 } {
                         for range in stack.iter().map(|(range, _)| range).chain(&open) {
@@ -301,6 +302,7 @@ fn launch(correlation: u32, range: Option<RangeId>) -> Launch {
         time: Nanos(5),
         many: false,
         graph: false,
+        due: true,
     }
 }
 
@@ -358,7 +360,24 @@ fn launches_that_are_only_captured_do_not_pile_up() {
     let (sites, ranges) = attributor.peaks();
     assert!(sites < 600_000 && ranges < 140_000, "{sites} launches and {ranges} ranges were held");
     let (_, _, counts) = attributor.finish(2);
+    assert_eq!(counts.calls_without_record, 1_000_000);
     assert_eq!(counts.launches_without_record, 1_000_000);
+}
+
+#[test]
+fn only_a_launch_that_should_have_a_record_lacks_one() {
+    let mut attributor = Attributor::new(Nanos(0), BASE);
+    attributor.launch(launch(1, None));
+    attributor.attribute(origin(1), ONE);
+    attributor.launch(Launch { due: false, ..launch(2, None) });
+    attributor.launch(launch(3, None));
+    attributor.launch_failed(CorrelationId(3));
+    attributor.launch_failed(CorrelationId(99)); // nobody has heard of that one
+    attributor.launch(launch(4, None));
+    // Its id is used again: what was under it before lacks one, too.
+    attributor.launch(launch(4, None));
+    let (_, _, counts) = attributor.finish(9);
+    assert_eq!((counts.calls_without_record, counts.launches_without_record), (4, 2));
 }
 
 #[test]

@@ -142,8 +142,12 @@ pub(crate) enum Event<'a, Time = Nanos> {
         cbid: u32,
         /// The launched function, if the call launches one.
         symbol: Option<SymbolId>,
+        /// Whether what the call launches is recorded, unless it fails. Not known of recordings that say nothing of it.
+        is_recorded: bool,
         time: Time,
     },
+    /// A launching call has failed.
+    LaunchFailed { correlation: CorrelationId },
     /// A driver call of the crate itself launches work (the flush of a cache): its records are not the program's.
     InternalLaunch { correlation: CorrelationId, time: Time },
     /// A range instance begins.

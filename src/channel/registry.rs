@@ -227,7 +227,8 @@ pub(crate) fn log(session: Session, event: &Event<'_, Stamp>) {
         Pushed::Stored => {}
         Pushed::Pressing => wake_worker(),
         Pushed::Dropped => {
-            count_dropped(matches!(event, Event::Launch { .. } | Event::InternalLaunch { .. }))
+            use Event::{InternalLaunch, Launch, LaunchFailed};
+            count_dropped(matches!(event, Launch { .. } | InternalLaunch { .. } | LaunchFailed { .. }))
         }
     }
 }

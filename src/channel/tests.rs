@@ -61,7 +61,15 @@ fn launch(correlation: u32) -> Event<'static, Stamp> {
 
 fn launch_at<T>(time: T, correlation: u32) -> Event<'static, T> {
     let correlation = CorrelationId(correlation);
-    Event::Launch { correlation, range: None, epoch: ProcessEpoch(0), cbid: 307, symbol: None, time }
+    Event::Launch {
+        correlation,
+        range: None,
+        epoch: ProcessEpoch(0),
+        cbid: 307,
+        symbol: None,
+        is_recorded: true,
+        time,
+    }
 }
 
 fn named<T>(name: &[u8]) -> Event<'_, T> {
@@ -153,8 +161,10 @@ fn all_events(
             epoch,
             cbid: c,
             symbol: SymbolId::from_raw(c),
+            is_recorded: c % 2 == 0,
             time,
         },
+        Event::LaunchFailed { correlation: CorrelationId(b) },
         Event::InternalLaunch { correlation: CorrelationId(b), time },
         begin,
         Event::End { range, epoch: (b % 3 == 0).then_some(epoch), time },

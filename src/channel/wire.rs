@@ -23,6 +23,7 @@ mod kind {
     pub const UNBALANCED: u8 = 5;
     pub const NAME: u8 = 6;
     pub const INTERNAL_LAUNCH: u8 = 7;
+    pub const LAUNCH_FAILED: u8 = 8;
     /// Only inside rings: stands for a record that is too long for one.
     pub const SPILLED: u8 = 255;
 }
@@ -182,7 +183,8 @@ pub(crate) fn append(event: &Event<'_>, run: &mut Vec<u8>) {
 #[inline]
 fn head<T: Time>(event: &Event<'_, T>) -> (u8, u8) {
     match event {
-        Event::Launch { .. } => (kind::LAUNCH, 0),
+        Event::Launch { is_recorded, .. } => (kind::LAUNCH, u8::from(*is_recorded)),
+        Event::LaunchFailed { .. } => (kind::LAUNCH_FAILED, 0),
         Event::InternalLaunch { .. } => (kind::INTERNAL_LAUNCH, 0),
         Event::Begin { kind, payload, color, .. } => {
             let small = *kind as u8 | payload_kind(*payload) << 2 | u8::from(color.is_some()) << 4;
@@ -228,12 +230,13 @@ fn body<T: Time>(event: &Event<'_, T>, sink: &mut impl Sink) {
             sink.pair(epoch.0, len32(name));
             sink.bytes(name);
         }
-        Event::Launch { correlation, range, epoch, cbid, symbol, time } => {
+        Event::Launch { correlation, range, epoch, cbid, symbol, is_recorded: _, time } => {
             sink.word(raw(*range));
             sink.pair(correlation.0, *cbid);
             sink.pair(epoch.0, symbol.map_or(0, SymbolId::to_raw));
             sink.word(time.to_word());
         }
+        Event::LaunchFailed { correlation } => sink.pair(correlation.0, 0),
         Event::InternalLaunch { correlation, time } => {
             sink.pair(correlation.0, 0);
             sink.word(time.to_word());
@@ -442,8 +445,13 @@ fn event<'a>(header: Header, mut fields: Fields<'a>) -> Option<Event<'a>> {
                 epoch: ProcessEpoch(epoch),
                 cbid,
                 symbol: SymbolId::from_raw(symbol),
+                is_recorded: header.small & 1 != 0,
                 time: f.time()?,
             }
+        }
+        kind::LAUNCH_FAILED => {
+            let (correlation, _) = f.pair()?;
+            Event::LaunchFailed { correlation: CorrelationId(correlation) }
         }
         kind::INTERNAL_LAUNCH => {
             let (correlation, _) = f.pair()?;

@@ -93,9 +93,11 @@ fn read(runs: &[Run]) -> Launches {
             };
             match event {
                 Event::Launch { range, cbid, symbol, time, .. } => match (leads.of(cbid), symbol) {
-                    (Leads::ToOne, Some(symbol)) => calls.push((time, thread.tid, symbol, range)),
+                    (Leads::ToKernel | Leads::ToOne, Some(symbol)) => {
+                        calls.push((time, thread.tid, symbol, range))
+                    }
                     // Copies and fills have no name, and are not counted.
-                    (Leads::ToOne | Leads::ToMany, None) => {}
+                    (Leads::ToKernel | Leads::ToOne | Leads::ToMany, None) => {}
                     (Leads::ToMany, Some(_)) | (Leads::ToGraph, _) => is_uncertain = true,
                 },
                 Event::Begin { range, parent, name, .. } => drop(ranges.insert(range, (parent, name))),

@@ -6,7 +6,7 @@
 use std::ffi::CStr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Instant;
 
 use cupti_sys::bindings as c;
@@ -23,6 +23,10 @@ static PANICS: AtomicU64 = AtomicU64::new(0);
 static FATAL_ERRORS: AtomicU64 = AtomicU64::new(0);
 static WORKER_LISTENS: AtomicBool = AtomicBool::new(false);
 static BUFFER_REQUESTED: AtomicBool = AtomicBool::new(false);
+/// Whether CUPTI records what is launched now.
+static RECORDS: AtomicBool = AtomicBool::new(false);
+/// Streams that are being captured into graphs, as far as the session has seen.
+static CAPTURES: AtomicU32 = AtomicU32::new(0);
 
 /// What went wrong inside callbacks since the session began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,13 +50,21 @@ pub(crate) fn begin_session() {
     FATAL_ERRORS.store(0, Ordering::Relaxed);
     // A context that was destroyed between sessions went unnoticed.
     CONTEXTS.clear();
+    CAPTURES.store(0, Ordering::Relaxed);
+    RECORDS.store(false, Ordering::Relaxed);
     WORKER_LISTENS.store(true, Ordering::Relaxed);
+}
+
+/// From now on, CUPTI has a record for each kernel that is launched; or, from now on, nobody waits for one.
+pub(crate) fn expect_records(expect: bool) {
+    RECORDS.store(expect, Ordering::Relaxed);
 }
 
 /// The session goes on after callbacks were off.
 pub(crate) fn resume_session() {
     // Contexts that were destroyed and modules that were unloaded meanwhile went unnoticed.
     CONTEXTS.clear();
+    CAPTURES.store(0, Ordering::Relaxed);
     range::forget_symbols();
 }
 
@@ -190,22 +202,63 @@ pub(super) unsafe extern "C" fn api(
 
 #[inline]
 fn driver_call(cbid: u32, data: &c::CUpti_CallbackData) {
+    let does = calls::does(cbid);
     if data.callbackSite == c::CUpti_ApiCallbackSite::CUPTI_API_ENTER {
-        let does = calls::does(cbid);
-        if does == Does::Wait {
-            return gate::waiting(cbid);
+        match does {
+            Does::Launch | Does::LaunchAndWait => {
+                gate::launching(cbid, does == Does::LaunchAndWait);
+                launch(cbid, data);
+            }
+            Does::Wait => gate::waiting(cbid),
+            Does::BeginCapture | Does::EndCapture => {}
         }
-        gate::launching(cbid, does == Does::LaunchAndWait);
-        let name = || {
-            // SAFETY: in a launching call CUPTI passes the launched function's name, good during the callback; it is
-            // read only if the pointer is not null.
-            unsafe { CStr::from_ptr(data.symbolName) }.to_bytes()
-        };
-        range::log_launch(CorrelationId(data.correlationId), cbid, data.symbolName.addr(), name);
-        if let Some(context) = NonNull::new(data.context) {
-            CONTEXTS.note(Context(context.cast()));
-        }
+        return;
     }
+    let result = result(data);
+    match does {
+        Does::Launch | Does::LaunchAndWait if result != SUCCESS => {
+            range::log_failed_launch(CorrelationId(data.correlationId));
+        }
+        Does::BeginCapture if result == SUCCESS => {
+            CAPTURES.fetch_add(1, Ordering::Relaxed);
+        }
+        Does::EndCapture if result == SUCCESS || ENDED_IN_VAIN.contains(&result) => {
+            // One that began before the session is not among them.
+            let less = |open: u32| open.checked_sub(1);
+            let _known = CAPTURES.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        }
+        _ => {}
+    }
+}
+
+#[inline]
+fn launch(cbid: u32, data: &c::CUpti_CallbackData) {
+    let name = || {
+        // SAFETY: in a launching call CUPTI passes the launched function's name, good during the callback; it is
+        // read only if the pointer is not null.
+        unsafe { CStr::from_ptr(data.symbolName) }.to_bytes()
+    };
+    // What a capture takes has no record. Which streams are captured is not told by the call, so that while there is
+    // a capture no launch must have one.
+    let is_recorded = RECORDS.load(Ordering::Relaxed) && CAPTURES.load(Ordering::Relaxed) == 0;
+    let correlation = CorrelationId(data.correlationId);
+    range::log_launch(correlation, is_recorded, cbid, data.symbolName.addr(), name);
+    if let Some(context) = NonNull::new(data.context) {
+        CONTEXTS.note(Context(context.cast()));
+    }
+}
+
+const SUCCESS: u32 = 0;
+
+/// Codes with which the end of a capture fails and has ended it all the same: it was invalidated, or is left with open
+/// ends.
+const ENDED_IN_VAIN: std::ops::RangeInclusive<u32> = 900..=907;
+
+/// What a driver call that has come back returned.
+#[inline]
+fn result(data: &c::CUpti_CallbackData) -> u32 {
+    // SAFETY: at the exit of a driver call CUPTI passes the address of its CUresult, good during the callback.
+    unsafe { data.functionReturnValue.cast::<u32>().as_ref() }.copied().unwrap_or(SUCCESS)
 }
 
 fn context_event(cbid: u32, context: c::CUcontext) {

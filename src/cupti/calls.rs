@@ -8,7 +8,9 @@ use cupti_sys::bindings::CUpti_driver_api_trace_cbid_enum as Cbid;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::enum_variant_names, reason = "they are read with the type's name: leads to one")]
 pub(crate) enum Leads {
-    /// One record.
+    /// One kernel's record.
+    ToKernel,
+    /// One record at most, of a copy or a fill.
     ToOne,
     /// Several records: a batch of copies, or a launch on several devices.
     ToMany,
@@ -77,7 +79,7 @@ waiting_calls! {
 }
 
 launching_calls! {
-    ToOne:
+    ToKernel:
         CUPTI_DRIVER_TRACE_CBID_cuLaunch
         CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel
         CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel_ptsz
@@ -86,7 +88,8 @@ launching_calls! {
         CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel
         CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx
         CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz
-        CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz
+        CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz;
+    ToOne:
         CUPTI_DRIVER_TRACE_CBID_cuMemcpy
         CUPTI_DRIVER_TRACE_CBID_cuMemcpy2D
         CUPTI_DRIVER_TRACE_CBID_cuMemcpy2DAsync
@@ -211,7 +214,27 @@ pub(crate) enum Does {
     LaunchAndWait,
     /// It launches nothing and may wait.
     Wait,
+    /// It begins to capture a stream into a graph: what is launched meanwhile runs when the graph does.
+    BeginCapture,
+    /// It ends that.
+    EndCapture,
 }
+
+/// Every call that begins or ends a capture.
+pub(crate) const CAPTURING: &[(Cbid, Does)] = &[
+    (Cbid::CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture, Does::BeginCapture),
+    (Cbid::CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCaptureToCig, Does::BeginCapture),
+    (Cbid::CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCaptureToCig_ptsz, Does::BeginCapture),
+    (Cbid::CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCaptureToGraph, Does::BeginCapture),
+    (Cbid::CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCaptureToGraph_ptsz, Does::BeginCapture),
+    (Cbid::CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_ptsz, Does::BeginCapture),
+    (Cbid::CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_v2, Does::BeginCapture),
+    (Cbid::CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_v2_ptsz, Does::BeginCapture),
+    (Cbid::CUPTI_DRIVER_TRACE_CBID_cuStreamEndCapture, Does::EndCapture),
+    (Cbid::CUPTI_DRIVER_TRACE_CBID_cuStreamEndCaptureToCig, Does::EndCapture),
+    (Cbid::CUPTI_DRIVER_TRACE_CBID_cuStreamEndCaptureToCig_ptsz, Does::EndCapture),
+    (Cbid::CUPTI_DRIVER_TRACE_CBID_cuStreamEndCapture_ptsz, Does::EndCapture),
+];
 
 /// What the call with this id does; ids that are in no list launch.
 #[inline]
@@ -231,6 +254,7 @@ pub(crate) fn does(cbid: u32) -> Does {
             }
         }
         WAITING.iter().for_each(|cbid| set(*cbid, Does::Wait));
+        CAPTURING.iter().for_each(|(cbid, captures)| set(*cbid, *captures));
         does
     });
     DOES.get(cbid as usize).copied().unwrap_or(Does::Launch)
@@ -274,7 +298,7 @@ mod tests {
         assert_eq!(Cbid::CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx.0, 652);
         let table = LeadsTable::new();
         assert_eq!(table.of(514), Leads::ToGraph);
-        assert_eq!(table.of(307), Leads::ToOne);
+        assert_eq!(table.of(307), Leads::ToKernel);
         assert_eq!(table.of(u32::MAX), Leads::ToOne);
     }
 
@@ -282,6 +306,7 @@ mod tests {
     fn every_call_stands_once_in_the_table() {
         let mut ids: Vec<u32> = LAUNCHING.iter().map(|(cbid, _)| cbid.0).collect();
         ids.extend(WAITING.iter().map(|cbid| cbid.0));
+        ids.extend(CAPTURING.iter().map(|(cbid, _)| cbid.0));
         ids.sort_unstable();
         let before = ids.len();
         ids.dedup();
@@ -295,6 +320,7 @@ mod tests {
         assert_eq!(does(Cbid::CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoH_v2.0), Does::LaunchAndWait);
         assert_eq!(does(Cbid::CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize.0), Does::Wait);
         assert_eq!(does(u32::MAX), Does::Launch);
+        assert!(CAPTURING.iter().all(|(cbid, captures)| does(cbid.0) == *captures));
         let known = LAUNCHING.iter().map(|(cbid, _)| cbid).chain(WAITING);
         assert!(known.clone().all(|cbid| cbid.0 < 1_024), "an id is beyond the table");
         assert!(known.clone().all(|cbid| name_of(cbid.0).is_some_and(|name| name.starts_with("cu"))));

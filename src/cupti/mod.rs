@@ -19,7 +19,9 @@ use std::ptr::NonNull;
 use cupti_sys::bindings as c;
 use cupti_sys::{LibraryVersion, Symbols};
 
-pub(crate) use callbacks::{begin_session, end_session, faults, panic_in, resume_session, seen_nothing};
+pub(crate) use callbacks::{
+    begin_session, end_session, expect_records, faults, panic_in, resume_session, seen_nothing,
+};
 pub(crate) use clocks::{ClockLock, ClockMode};
 pub(crate) use contexts::CONTEXTS;
 pub(crate) use libraries::{Libraries, PlanningLibrary};
@@ -144,7 +146,9 @@ impl Cupti {
     pub fn enable_launch_callbacks(self, subscriber: &Subscriber) -> Vec<(u32, Error)> {
         let driver = c::CUpti_CallbackDomain::CUPTI_CB_DOMAIN_DRIVER_API;
         let enable = |cbid: u32| Some((cbid, self.enable_callback(subscriber, driver, cbid).err()?));
-        let refused = calls::LAUNCHING.iter().filter_map(|(cbid, _)| enable(cbid.0));
+        let launching = calls::LAUNCHING.iter().map(|(cbid, _)| cbid);
+        let capturing = calls::CAPTURING.iter().map(|(cbid, _)| cbid);
+        let refused = launching.chain(capturing).filter_map(|cbid| enable(cbid.0));
         // An older library does not know the newest calls, and says so.
         refused.filter(|(_, error)| error.code != Some(INVALID_PARAMETER)).collect()
     }

@@ -32,6 +32,7 @@ use crate::units::{CorrelationId, ProcessEpoch, RangeId};
 #[inline]
 pub(crate) fn log_launch<'a>(
     correlation: CorrelationId,
+    is_recorded: bool,
     cbid: u32,
     symbol: usize,
     name: impl FnOnce() -> &'a [u8],
@@ -43,10 +44,16 @@ pub(crate) fn log_launch<'a>(
     }
     let range = stack::innermost(session);
     let symbol = symbols::symbol(session, symbol, name);
-    log(
-        session,
-        &Event::Launch { correlation, range, epoch: ids::epoch(), cbid, symbol, time: Stamp::now() },
-    );
+    let (epoch, time) = (ids::epoch(), Stamp::now());
+    log(session, &Event::Launch { correlation, range, epoch, cbid, symbol, is_recorded, time });
+}
+
+/// Logs that a launching call has failed.
+#[cold]
+pub(crate) fn log_failed_launch(correlation: CorrelationId) {
+    if let Some(session) = Session::current() {
+        log(session, &Event::LaunchFailed { correlation });
+    }
 }
 
 /// Whether a session runs, so that arguments of ranges are worth evaluating.

@@ -31,7 +31,7 @@ fn launches(events: &[Event<'_>]) -> Vec<(u32, Option<RangeId>, ProcessEpoch)> {
 }
 
 fn launch(correlation: u32) {
-    log_launch(CorrelationId(correlation), 307, 0, || b"");
+    log_launch(CorrelationId(correlation), true, 307, 0, || b"");
 }
 
 #[test]

@@ -199,7 +199,7 @@ mod tests {
     }
 
     fn launch(correlation: u32) {
-        log_launch(CorrelationId(correlation), 307, 0, || b"");
+        log_launch(CorrelationId(correlation), true, 307, 0, || b"");
     }
 
     fn launches(events: &[Event<'_>]) -> Vec<(u32, Option<RangeId>)> {

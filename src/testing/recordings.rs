@@ -286,9 +286,9 @@ impl<'a> Copier<'a> {
                         let time = Nanos(time.0 + self.shift.ns);
                         let range = Some(self.range_at(*thread, time, launches));
                         let event = match self.shifted(event) {
-                            Event::Launch { correlation, cbid, symbol, time, .. } => {
+                            Event::Launch { correlation, cbid, symbol, is_recorded, time, .. } => {
                                 let epoch = ProcessEpoch(0);
-                                Event::Launch { correlation, range, epoch, cbid, symbol, time }
+                                Event::Launch { correlation, range, epoch, cbid, symbol, is_recorded, time }
                             }
                             other => other,
                         };
@@ -367,6 +367,9 @@ impl<'a> Copier<'a> {
                 range.as_mut().map(moved);
                 epoch.0 = epoch.0.wrapping_add(shift.epoch);
                 time.0 += shift.ns + later;
+            }
+            Event::LaunchFailed { correlation } => {
+                *correlation = CorrelationId(correlation.0.wrapping_add(shift.correlation));
             }
             Event::InternalLaunch { correlation, time } => {
                 *correlation = CorrelationId(correlation.0.wrapping_add(shift.correlation));

@@ -7,6 +7,8 @@ mod delivered;
 mod flusher;
 mod internal;
 mod kernels;
+mod marks;
+mod missing;
 mod observer;
 mod output;
 mod pipeline;

@@ -5,12 +5,14 @@
 
 use std::sync::Arc;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 
 pub(crate) use super::delivered::{Buffer, Finished, Meanings, Start};
 use super::internal::{Internal, Purpose};
 use super::kernels::Kernels;
-use super::profile::{EXPLAINING, Tally};
+use super::marks::Marks;
+use super::missing;
+use super::profile::Tally;
 use super::texts::{args_json, payload_text};
 use super::warnings::WARNING;
 use crate::attribute::{Attributor, Begin, Launch, Origin, Settled, Totals};
@@ -33,16 +35,6 @@ const PLAUSIBLE_NS: i64 = 3_600_000_000_000;
 /// Clocks that differ by less than this are the same clock, read one after the other.
 pub(super) const CLOCK_TOLERANCE_NS: u64 = 1_000_000;
 
-/// Marks that wait for the name of their domain or category; one more is written without.
-const MAX_UNNAMED_MARKS: usize = 1 << 16;
-
-/// A mark with the numbers that names may still come for.
-struct UnnamedMark {
-    row: MarkRow,
-    domain: u32,
-    category: u32,
-}
-
 /// The state of one session's worker.
 pub(crate) struct Pipeline<S> {
     sink: S,
@@ -52,11 +44,7 @@ pub(crate) struct Pipeline<S> {
     attributor: Attributor,
     kernels: Kernels,
     strings: StringPool,
-    domains: FxHashMap<u32, Arc<str>>,
-    categories: FxHashMap<(u32, u32), Arc<str>>,
-    /// Marks whose domain or category has no name yet: those since the last round, and those of the round before. The
-    /// thread that gave the name may be asked for its events after the one that used it.
-    unnamed_marks: [Vec<UnnamedMark>; 2],
+    marks: Marks,
     threads: FxHashSet<ThreadId>,
     losses: Losses,
     tally: Tally,
@@ -77,9 +65,7 @@ impl<S: TableSink> Pipeline<S> {
             attributor: Attributor::new(start.time, start.epoch),
             kernels: Kernels::default(),
             strings: StringPool::default(),
-            domains: FxHashMap::default(),
-            categories: FxHashMap::default(),
-            unnamed_marks: Default::default(),
+            marks: Marks::default(),
             threads: FxHashSet::default(),
             losses: Losses::default(),
             tally: Tally::default(),
@@ -126,7 +112,7 @@ impl<S: TableSink> Pipeline<S> {
 
     fn event(&mut self, thread: ThreadId, event: Event<'_>) {
         match event {
-            Event::Launch { correlation, range, epoch, cbid, symbol, time } => {
+            Event::Launch { correlation, range, epoch, cbid, symbol, is_recorded, time } => {
                 self.tally.calls += 1;
                 self.internal.forget(correlation);
                 let leads = self.leads.of(cbid);
@@ -138,10 +124,13 @@ impl<S: TableSink> Pipeline<S> {
                     thread,
                     symbol,
                     time,
-                    many: leads != Leads::ToOne,
+                    many: matches!(leads, Leads::ToMany | Leads::ToGraph),
                     graph: leads == Leads::ToGraph,
+                    // Not so of copies: one of no bytes has no record.
+                    due: is_recorded && leads == Leads::ToKernel,
                 });
             }
+            Event::LaunchFailed { correlation } => self.attributor.launch_failed(correlation),
             Event::InternalLaunch { correlation, time } => {
                 self.on_cupti_clock(time);
                 self.internal.launched(correlation, thread);
@@ -189,11 +178,8 @@ impl<S: TableSink> Pipeline<S> {
                     thread,
                     range,
                 };
-                let mark = UnnamedMark { row, domain, category };
-                if self.is_named(&mark) || self.unnamed_marks[0].len() >= MAX_UNNAMED_MARKS {
-                    self.mark(mark);
-                } else {
-                    self.unnamed_marks[0].push(mark);
+                if let Some(row) = self.marks.add(row, domain, category) {
+                    self.sink.mark(&row);
                 }
             }
             Event::Unbalanced { process, .. } => {
@@ -221,50 +207,16 @@ impl<S: TableSink> Pipeline<S> {
         }
         let name = self.text(name);
         match what {
-            Named::Domain { domain } => {
-                self.domains.insert(domain, name);
-            }
-            Named::Category { domain, category } => {
-                self.categories.insert((domain, category), name);
-            }
+            Named::Domain { domain } => self.marks.name_domain(domain, name),
+            Named::Category { domain, category } => self.marks.name_category(domain, category, name),
             Named::Thread { tid } => self.fact(&format!("thread.{tid}.name"), &name),
             Named::Symbol { .. } => {} // above
         }
     }
 
-    fn is_named(&self, mark: &UnnamedMark) -> bool {
-        let UnnamedMark { domain, category, .. } = *mark;
-        (domain == 0 || self.domains.contains_key(&domain))
-            && (category == 0 || self.categories.contains_key(&(domain, category)))
-    }
-
-    fn mark(&mut self, mark: UnnamedMark) {
-        let UnnamedMark { mut row, domain, category } = mark;
-        row.domain = self.domain_name(domain);
-        row.category = self.category_name(domain, category);
-        self.sink.mark(&row);
-    }
-
     /// Begins a round for marks: writes those that have waited for one.
     fn advance_marks(&mut self) {
-        self.unnamed_marks.rotate_right(1);
-        for mark in std::mem::take(&mut self.unnamed_marks[0]) {
-            self.mark(mark);
-        }
-    }
-
-    fn domain_name(&self, domain: u32) -> Option<Arc<str>> {
-        match self.domains.get(&domain) {
-            Some(name) => Some(Arc::clone(name)),
-            None => (domain != 0).then(|| domain.to_string().into()),
-        }
-    }
-
-    fn category_name(&self, domain: u32, category: u32) -> Option<Arc<str>> {
-        match self.categories.get(&(domain, category)) {
-            Some(name) => Some(Arc::clone(name)),
-            None => (category != 0).then(|| category.to_string().into()),
-        }
+        self.marks.advance().iter().for_each(|row| self.sink.mark(row));
     }
 
     /// One activity buffer.
@@ -536,8 +488,8 @@ impl<S: TableSink> Pipeline<S> {
                 range: begin.range,
                 parent: begin.parent,
                 path,
-                domain: self.domain_name(begin.domain),
-                category: self.category_name(begin.domain, begin.category),
+                domain: self.marks.domain(begin.domain),
+                category: self.marks.category(begin.domain, begin.category),
                 name: begin.name,
                 color: begin.color,
                 payload: begin.payload,
@@ -568,7 +520,7 @@ impl<S: TableSink> Pipeline<S> {
     /// Writes what is left. The losses do not yet contain what the sink itself loses when it is closed.
     pub fn finish(mut self, end: Nanos) -> Finished<S> {
         let end = self.on_cupti_clock(end);
-        for _ in 0..self.unnamed_marks.len() {
+        for _ in 0..Marks::ROUNDS {
             self.advance_marks();
         }
         let (ranges, sets, counts) = self.attributor.finish(end.0);
@@ -578,11 +530,12 @@ impl<S: TableSink> Pipeline<S> {
         self.losses.add(Cause::ProcessRangeEventLost, counts.process_range_event_lost);
         self.losses.add(Cause::ProcessRangeLeftOut, counts.process_range_left_out);
         self.fact("session.end_ns", &end.0.to_string());
-        self.fact("session.launches_without_record", &counts.launches_without_record.to_string());
-        let is_explained = EXPLAINING.iter().any(|cause| self.losses.count(*cause) > 0);
-        if let Some(why) = self.tally.nothing_recorded().filter(|_| !is_explained) {
+        self.fact("session.calls_without_record", &counts.calls_without_record.to_string());
+        if let Some(why) = self.tally.nothing_recorded().filter(|_| !missing::is_explained(&self.losses)) {
             self.fact(&format!("{WARNING}nothing_recorded"), &why);
         }
+        let unexplained = missing::unexplained(counts.launches_without_record, &self.losses);
+        self.losses.add(Cause::LaunchesWithoutRecord, unexplained);
         for (key, value) in self.internal.facts() {
             self.fact(key, &value);
         }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
-use crate::losses::{Cause, Loss};
+use crate::losses::Loss;
 use crate::summary::Summary;
 use crate::table::writer::CloseReport;
 
@@ -18,17 +18,6 @@ pub(crate) struct Tally {
     /// Calls that launch work.
     pub calls: u64,
 }
-
-/// Losses that say why there may be no records.
-pub(crate) const EXPLAINING: [Cause; 7] = [
-    Cause::RecordsDropped,
-    Cause::RecordsUnknown,
-    Cause::BuffersDamaged,
-    Cause::KindsSwitchedOff,
-    Cause::CallbackPanics,
-    Cause::CallsFailed,
-    Cause::FlushTimeouts,
-];
 
 impl Tally {
     /// Why there is nothing about the GPU, where there is nothing. What was lost is told elsewhere.

@@ -79,7 +79,9 @@ impl Tracing {
         let cupti = tracing.libraries.cupti;
         // First of all: if somebody else holds CUPTI, nothing of theirs may be touched.
         let subscriber = cupti.subscribe().map_err(name_the_holder)?;
-        for (cbid, error) in cupti.enable_launch_callbacks(&subscriber) {
+        let refused = cupti.enable_launch_callbacks(&subscriber);
+        let all_calls_are_seen = refused.is_empty();
+        for (cbid, error) in refused {
             tracing.optional(&format!("cuptiEnableCallback(1, {cbid})"), Err(error));
         }
         if tracing.builder.watches_waits {
@@ -143,6 +145,7 @@ impl Tracing {
                 Err(error) => tracing.optional(&format!("cuptiActivityEnable({kind})"), Err(error)),
             }
         }
+        cupti::expect_records(all_calls_are_seen);
         // A library that does not see what was switched on just now would not see either that it was switched off.
         tracing.kinds_can_be_seen = tracing.missing_kinds().is_some_and(|missing| missing.is_empty());
         tracing.flusher = Some(Flusher::start(cupti, tracing.builder.flush_period)?);
@@ -222,6 +225,8 @@ impl Tracing {
         if self.subscriber.is_none() {
             return words; // it could not go on after a suspension, which left nothing to deliver
         }
+        // What other threads launch from here on may come too late.
+        cupti::expect_records(false);
         let mut failures = Vec::new();
         let Libraries { driver, cupti, .. } = self.libraries;
         for context in CONTEXTS.live() {

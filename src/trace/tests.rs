@@ -63,7 +63,7 @@ fn records_in_other_buffers_and_events_in_other_runs_give_the_same_rows() {
             prop_assert_eq!(sorted(&other.sink.ranges), sorted(&plain.sink.ranges));
             prop_assert_eq!(sorted(&other.sink.sets), sorted(&plain.sink.sets));
             prop_assert_eq!(sorted(&other.sink.marks), sorted(&plain.sink.marks));
-            let without = "session.launches_without_record";
+            let without = "session.calls_without_record";
             prop_assert_eq!(other.sink.fact(without), plain.sink.fact(without));
             prop_assert_eq!(&other.losses, &plain.losses);
             prop_assert_eq!(other.tally, plain.tally);
@@ -87,7 +87,7 @@ fn a_record_that_is_lost_or_comes_twice_changes_no_other_row() {
             let mut wanted = expected;
             wanted.sort_unstable();
             prop_assert_eq!(got, wanted);
-            let without = "session.launches_without_record";
+            let without = "session.calls_without_record";
             prop_assert_eq!(other.sink.fact(without), plain.sink.fact(without));
             let mut late = plain.losses.clone();
             let incomplete = other.losses.count(Cause::RangeRowIncomplete);
@@ -139,6 +139,7 @@ impl Session {
             epoch: ProcessEpoch(0),
             cbid,
             symbol: SymbolId::from_raw(symbol),
+            is_recorded: true,
             time: Nanos(START.0 + 1_000),
         };
         self.event(MAIN, &event);
@@ -296,7 +297,7 @@ fn a_graph_gives_a_row_for_each_node_and_is_one_launch() {
     assert_eq!(ids, (100..131).collect::<Vec<u64>>());
     assert_eq!((rows.ranges[0].n_launches, rows.ranges[0].n_transfers), (24, 7));
     assert_eq!((rows.ranges[0].gpu_sum_ns, rows.ranges[0].gpu_span_ns), (24 * 5, Some(23 + 5)));
-    assert_eq!(rows.fact("session.launches_without_record"), "1");
+    assert_eq!(rows.fact("session.calls_without_record"), "1");
     assert_eq!(finished.losses, Default::default());
 }
 
@@ -316,7 +317,7 @@ fn a_runtime_call_and_the_driver_call_inside_it_are_one_launch() {
     let calls: Vec<_> = rows.api_calls.iter().map(|row| (row.domain, &*row.name)).collect();
     assert_eq!(calls, [("runtime", "cbid_211"), ("driver", "cuLaunchKernel")]);
     assert_eq!((rows.launches.len(), rows.ranges[0].n_launches), (1, 1));
-    assert_eq!(rows.fact("session.launches_without_record"), "0");
+    assert_eq!(rows.fact("session.calls_without_record"), "0");
     assert_eq!(finished.losses, Default::default());
 }
 
@@ -503,6 +504,7 @@ fn hostile_event() -> impl Strategy<Value = Vec<u8>> {
                 epoch,
                 cbid: [LAUNCH_KERNEL, LAUNCH_GRAPH, number][d as usize % 3],
                 symbol: SymbolId::from_raw(number),
+                is_recorded: number % 2 == 0,
                 time,
             },
             1 => begin(RangeKind::Own),

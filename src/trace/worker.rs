@@ -258,15 +258,16 @@ impl Worker {
             self.fact(&key, &value);
         }
         let end = Nanos::now();
+        drop(self.collector);
+        let mut finished = self.pipeline.finish(end);
         let mut recording_error = None;
         if let Some(mut recording) = self.recording.take() {
             recording.writer.write(&Frame::End { time: end });
             let (lost, error) = recording.writer.close();
-            self.pipeline.loss(Cause::RecordingFramesLost, lost);
+            // After the rest: what the recording lacks is no reason for what the session does.
+            finished.losses.add(Cause::RecordingFramesLost, lost);
             recording_error = error;
         }
-        drop(self.collector);
-        let finished = self.pipeline.finish(end);
         Ended { closed: finished.sink.close(finished.losses), tally: finished.tally, recording_error }
     }
 }

@@ -110,6 +110,16 @@ const FAULTS: &[(&str, &[Fault])] = &[
                 cupti.work(Work { calls: 10, records: 0, ..Work::KERNEL });
                 end(profiler)
             } };
+            "CUPTI gives no records of some launches" { program: |cupti, profiler| {
+                cupti.launch(7);
+                cupti.work(Work { calls: 3, records: 0, ..Work::KERNEL });
+                end(profiler)
+            } };
+            "launching calls fail" { program: |cupti, profiler| {
+                cupti.launch(7);
+                cupti.work(Work { calls: 3, fails: 1, ..Work::KERNEL });
+                end(profiler)
+            } };
             "CUPTI drops records" { program: |cupti, profiler| {
                 cupti.drop_records(5);
                 ten_launches(cupti, profiler)

@@ -179,7 +179,7 @@ fn pushes_and_pops_are_a_stack_with_launches_inside() {
     let test = TestSession::begin();
     assert_eq!(nvtx.push(c"outer".as_ptr()), 0);
     assert_eq!(nvtx.push_wide(wide("größer 🚀").as_ptr()), 1);
-    log_launch(CorrelationId(1), 307, 0, || b"");
+    log_launch(CorrelationId(1), true, 307, 0, || b"");
     assert_eq!(nvtx.pop(), 1);
     assert_eq!(nvtx.pop(), 0);
     let runs = test.drain();
@@ -209,7 +209,7 @@ fn each_domain_has_its_own_stack() {
     assert_eq!(nvtx.push(c"default".as_ptr()), 0);
     assert_eq!(nvtx.domain_push(domain, &named(c"in domain")), 0);
     assert_eq!(nvtx.pop(), 0); // the default domain's, although it lies below
-    log_launch(CorrelationId(1), 307, 0, || b"");
+    log_launch(CorrelationId(1), true, 307, 0, || b"");
     assert_eq!(nvtx.domain_pop(domain), 0);
     let runs = test.drain();
     let events = events(&runs);

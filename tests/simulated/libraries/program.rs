@@ -66,12 +66,13 @@ fn tell_of_call(site: u32, work: &Work, correlation: u32) {
     if work.cbid == 0 {
         return;
     }
-    let mut own = 0;
+    let (mut own, mut result) = (0_u64, work.fails);
     let data = CallbackData {
         site,
         function_name: c"cuSomething".as_ptr(),
         function_params: null(),
-        return_value: null_mut(),
+        // At the entrance there is none yet.
+        return_value: if site == 1 { (&raw mut result).cast::<c_void>() } else { null_mut() },
         symbol_name: work.name,
         context: handle(work.context),
         context_uid: work.context,
@@ -101,7 +102,7 @@ pub unsafe extern "C" fn sim_work(work: *const Work) -> u32 {
             crate::profiler::kernel_ran();
         }
         let mut state = state();
-        for number in 0..work.records {
+        for number in 0..if work.fails == 0 { work.records } else { 0 } {
             let (start, end) = match work.stamped {
                 0 => (called, called + u64::from(correlation)),
                 _ => (work.start, work.end),

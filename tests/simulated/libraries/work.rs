@@ -19,6 +19,8 @@ pub struct Work {
     pub correlation: u32,
     /// The call, from 1, whose records are lost; 0: none.
     pub lost: u32,
+    /// Not 0: the calls fail with this code of the driver, and nothing is recorded.
+    pub fails: u32,
     /// Not 0: the direction of a copy.
     pub copy_kind: u32,
     /// Not 0: the work does not end before the program does.
@@ -52,6 +54,7 @@ impl Work {
         context: 1,
         correlation: 0,
         lost: 0,
+        fails: 0,
         copy_kind: 0,
         unfinished: 0,
         stamped: 0,
