@@ -249,7 +249,8 @@ impl Collection {
             if !member.is_complete {
                 let what =
                     "was not closed, or is not here as a whole: rows are missing, nobody knows how many";
-                warnings.push(format!("{path} {what}; `cuprof recover` tidies and tells"));
+                let advice = if member.is_untidy { "; `cuprof recover` tidies and tells" } else { "" };
+                warnings.push(format!("{path} {what}{advice}"));
             }
             let facts = member.facts.iter().filter(|(key, _)| key.starts_with(WARNING));
             warnings.extend(facts.map(

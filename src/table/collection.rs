@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use arrow_array::{Array, RecordBatch};
 
 use super::columns::{Texts, int64};
+use super::files::is_untidy;
 use super::reader::{Dataset, Group};
 use super::schema::Table;
 use crate::error::{Error, ErrorKind, Result};
@@ -33,6 +34,8 @@ pub struct Member {
     pub losses: Vec<LostRows>,
     /// Whether it was closed, and is here as a whole.
     pub is_complete: bool,
+    /// Whether [`recover`](crate::recover) has something to do there.
+    pub is_untidy: bool,
     pub(crate) dataset: Dataset,
 }
 
@@ -232,7 +235,8 @@ impl Member {
                 }
             }
         }
-        Ok(Self { path, facts, losses, is_complete, dataset })
+        let is_untidy = is_untidy(&path);
+        Ok(Self { path, facts, losses, is_complete, is_untidy, dataset })
     }
 
     /// The name of a device, and what tells it from all others, where the facts have them.

@@ -13,6 +13,8 @@ use crate::error::{Error, ErrorKind, Result};
 const PART_END: &str = ".parquet";
 /// The end of its name while it is written; it then also begins with a dot, so that no glob finds it.
 const TEMPORARY_END: &str = ".parquet.tmp";
+/// The end of its name after it was found to be damaged.
+const SET_ASIDE_END: &str = ".parquet.damaged";
 
 /// Where parts are written. A test puts a full disk here.
 pub(crate) trait PartFiles: Send {
@@ -61,6 +63,23 @@ pub(super) fn parse_part(name: &str) -> Option<(Table, u32)> {
 /// The table and number that the name of an unfinished part tells, if it is one.
 pub(super) fn parse_temporary(name: &str) -> Option<(Table, u32)> {
     parse_stem(name.strip_prefix('.')?.strip_suffix(TEMPORARY_END)?)
+}
+
+/// Where a part goes that cannot be read: another one may have had its number.
+pub(super) fn set_aside_path(folder: &Path, table: Table, number: u32) -> PathBuf {
+    let path = |number| folder.join(format!("{table}-{number:05}{SET_ASIDE_END}"));
+    (number..u32::MAX).map(path).find(|path| !path.exists()).unwrap_or_else(|| path(number))
+}
+
+/// The table and number that the name of a part that was set aside tells, if it is one.
+pub(super) fn parse_set_aside(name: &str) -> Option<(Table, u32)> {
+    parse_stem(name.strip_suffix(SET_ASIDE_END)?)
+}
+
+/// Whether somebody was killed here: a folder that has been tidied has neither the marker nor unfinished parts.
+pub(crate) fn is_untidy(folder: &Path) -> bool {
+    let mut entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    is_entered(folder) || entries.any(|entry| entry.file_name().to_str().and_then(parse_temporary).is_some())
 }
 
 fn parse_stem(stem: &str) -> Option<(Table, u32)> {
@@ -161,8 +180,10 @@ pub(super) fn prepare_folder(folder: &Path, overwrite: bool) -> Result<Entered> 
     let mut others = 0;
     for entry in fs::read_dir(folder).map_err(list)? {
         let entry = entry.map_err(list)?;
-        let is_ours =
-            |name: &str| name == WRITING || parse_part(name).or_else(|| parse_temporary(name)).is_some();
+        let is_ours = |name: &str| {
+            let part = parse_part(name).or_else(|| parse_temporary(name)).or_else(|| parse_set_aside(name));
+            name == WRITING || part.is_some()
+        };
         if entry.file_name().to_str().is_some_and(is_ours) {
             ours.push(entry.path());
         } else {

@@ -6,7 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::files::{
-    WRITING, cannot_list, is_being_written, is_entered, is_written, parse_part, parse_temporary, part_path,
+    WRITING, cannot_list, is_being_written, is_entered, is_written, parse_part, parse_set_aside,
+    parse_temporary, part_path, set_aside_path,
 };
 use super::reader::{Dataset, is_whole};
 use super::schema::Table;
@@ -22,13 +23,16 @@ pub struct Recovery {
     pub published: Vec<PathBuf>,
     /// Parts that cannot be read, as a crash of the whole machine leaves them: set aside as `NAME.damaged`.
     pub damaged: Vec<Damaged>,
+    /// Parts that an earlier call set aside: their rows are still missing.
+    pub set_aside_before: Vec<PathBuf>,
     /// Parts after a damaged or a missing one, with their new names: a table's parts are numbered without gaps.
     pub renumbered: Vec<(PathBuf, PathBuf)>,
     /// Whether the mark of a writer was still there: the process did not end its session.
     pub was_killed: bool,
     /// The rows of each table that can be read.
     pub rows: BTreeMap<Table, u64>,
-    /// Whether every table is whole: the session had been closed, and nothing was damaged since.
+    /// Whether every table is whole: the session had been closed, and nothing was damaged since. What was lost while it
+    /// ran, the table `losses` tells.
     pub is_complete: bool,
 }
 
@@ -69,14 +73,21 @@ impl fmt::Display for Recovery {
         for Damaged { part, set_aside, error } in &self.damaged {
             writeln!(f, "set {} aside as {}: {error}", part.display(), set_aside.display())?;
         }
+        for part in &self.set_aside_before {
+            writeln!(f, "{} was set aside before: its rows are missing", part.display())?;
+        }
         for (from, to) in &self.renumbered {
             writeln!(f, "renamed {} to {}, so that no number is missing", from.display(), to.display())?;
         }
         for (table, rows) in &self.rows {
             writeln!(f, "{table}: {rows} rows")?;
         }
+        let losses = self.rows.get(&Table::Losses).copied().unwrap_or(0);
         match (self.rows.is_empty(), self.is_complete) {
             (true, _) => writeln!(f, "no part had been finished: nothing can be read"),
+            (false, true) if losses > 0 => {
+                writeln!(f, "every part is there; what was lost before it could be written is in `losses`")
+            }
             (false, true) => writeln!(f, "the dataset is complete"),
             (false, false) => writeln!(f, "the dataset can be read, and is not complete"),
         }
@@ -87,7 +98,7 @@ impl fmt::Display for Recovery {
 ///
 /// Finished parts can be read without this; readers pass over what was not finished. This removes what readers pass
 /// over, sets aside what keeps them from reading the rest, and tells what is lost. Files that are not of a dataset are
-/// left alone. A second call finds nothing to do.
+/// left alone. A second call finds nothing to do, and tells once more what is missing.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -113,6 +124,7 @@ pub fn recover(folder: impl AsRef<Path>) -> Result<Recovery> {
     let list = |error| cannot_list(folder, error);
     let mut parts: BTreeMap<Table, BTreeMap<u32, PathBuf>> = BTreeMap::new();
     let mut temporaries = Vec::new();
+    let mut recovery = Recovery::default();
     for entry in fs::read_dir(folder).map_err(list)? {
         let entry = entry.map_err(list)?;
         let Ok(name) = entry.file_name().into_string() else { continue };
@@ -120,9 +132,13 @@ pub fn recover(folder: impl AsRef<Path>) -> Result<Recovery> {
             parts.entry(table).or_default().insert(number, entry.path());
         } else if let Some((table, number)) = parse_temporary(&name) {
             temporaries.push((table, number, entry.path()));
+        } else if parse_set_aside(&name).is_some() {
+            recovery.set_aside_before.push(entry.path());
         }
     }
-    if parts.is_empty() && temporaries.is_empty() && !is_entered(folder) {
+    recovery.set_aside_before.sort();
+    let is_empty = parts.is_empty() && temporaries.is_empty() && recovery.set_aside_before.is_empty();
+    if is_empty && !is_entered(folder) {
         let what = format!("{} holds nothing of a dataset", folder.display());
         return Err(Error::new(ErrorKind::Format, what)
             .with_hint("a dataset is a folder with files such as launches-00000.parquet"));
@@ -131,7 +147,6 @@ pub fn recover(folder: impl AsRef<Path>) -> Result<Recovery> {
         return Err(is_written(folder));
     }
 
-    let mut recovery = Recovery::default();
     temporaries.sort();
     for (table, number, temporary) in temporaries {
         let path = part_path(folder, table, number);
@@ -149,7 +164,7 @@ pub fn recover(folder: impl AsRef<Path>) -> Result<Recovery> {
         let mut next = 0;
         for (number, part) in parts {
             if let Err(error) = is_whole(&part, table) {
-                let set_aside = part.with_extension("parquet.damaged");
+                let set_aside = set_aside_path(folder, table, number);
                 rename(&part, &set_aside)?;
                 recovery.damaged.push(Damaged { part, set_aside, error });
                 continue;
@@ -169,7 +184,8 @@ pub fn recover(folder: impl AsRef<Path>) -> Result<Recovery> {
     // Without a part, there is nothing to open.
     if let Ok(dataset) = Dataset::open(folder) {
         recovery.rows = dataset.tables().map(|table| (table, dataset.rows(table))).collect();
-        recovery.is_complete = dataset.is_complete();
+        let is_missing = !(recovery.damaged.is_empty() && recovery.set_aside_before.is_empty());
+        recovery.is_complete = dataset.is_complete() && !is_missing;
     }
     Ok(recovery)
 }

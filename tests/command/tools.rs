@@ -55,10 +55,18 @@ fn a_killed_process_is_recovered() -> Outcome {
     let folder = tempfile::tempdir()?;
     let dataset = copy_of("quickstart.cuprof", folder.path())?;
     fs::write(dataset.join(".launches-00001.parquet.tmp"), "PAR1 and no more")?;
+    fs::remove_file(dataset.join("losses-00000.parquet"))?;
+    let advice = |path: &std::path::Path| -> Result<bool, Box<dyn std::error::Error>> {
+        let found = run([std::ffi::OsStr::new("summary"), path.as_os_str()])?.expect(65)?;
+        assert!(found.out.contains("rows are missing"), "{}", found.out);
+        Ok(found.out.contains("cuprof recover"))
+    };
+    assert!(advice(&dataset)?);
     let found = run([std::ffi::OsStr::new("recover"), dataset.as_os_str()])?.expect(0)?;
     assert!(found.out.contains("removed an unfinished part of launches (16 bytes)"), "{}", found.out);
     let again = run([std::ffi::OsStr::new("recover"), dataset.as_os_str()])?.expect(0)?;
     assert!(!again.out.contains("removed"), "{}", again.out);
+    assert!(!advice(&dataset)?, "it is tidy now");
     Ok(())
 }
 

@@ -187,9 +187,8 @@ fn tables_that_were_asked_for_have_their_rows_and_the_threads_of_the_kernel() ->
         for kind in [kind::OVERHEAD, kind::SYNCHRONIZATION, kind::MEMORY2, kind::MEMCPY2] {
             cupti.work(Work { kind, cbid: 307, ..Work::KERNEL });
         }
-        let profile = profiler.whole()?;
-        let lost = profile.losses().iter().map(|loss| loss.cause).collect::<Vec<_>>();
-        assert!(lost.is_empty(), "{lost:?}");
+        // What tells of other things than work is no record of a launch.
+        profiler.losing(&[("launches_without_record", 3)])?;
         let dataset = Dataset::open(&output)?;
         let rows = [Table::Overheads, Table::Synchronizations, Table::MemoryOperations, Table::Transfers];
         assert_eq!(rows.map(|table| dataset.rows(table)), [1; 4]);

@@ -109,7 +109,8 @@ Examples:
   cuprof recover run.cuprof
 
 Finished parts can be read without this. It removes what was not finished, sets aside what keeps readers from the rest,
-and never touches files that are not of a dataset. A second call finds nothing to do.";
+and never touches files that are not of a dataset. A second call finds nothing to do, and
+tells once more what is missing.";
 
 const METRICS_HELP: &str = "\
 Examples:

@@ -7,6 +7,7 @@ use super::samples::{launch, transfer, write};
 use crate::error::ErrorKind;
 use crate::table::reader::Dataset;
 use crate::table::recover::{Recovery, recover};
+use crate::table::rows::LossRow;
 use crate::table::schema::Table;
 use crate::table::writer::{DatasetWriter, TableSink, WriterOptions};
 
@@ -107,6 +108,51 @@ fn a_damaged_part_is_set_aside_and_those_after_it_close_the_gap() -> TestResult 
     assert_eq!(fs::read(folder.path().join("launches-00001.parquet.damaged"))?.len(), whole.len() - 10);
     assert_eq!(Dataset::open(folder.path())?.rows(Table::Launches), 16);
     assert!(!Dataset::open(folder.path())?.is_complete(), "a part is missing");
+    Ok(())
+}
+
+#[test]
+fn what_was_set_aside_is_told_again_and_goes_with_its_dataset() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    dataset(folder.path())?;
+    let part = folder.path().join("launches-00002.parquet");
+    fs::write(&part, "PAR1")?;
+    assert_eq!(recover(folder.path())?.damaged.len(), 1);
+    for _ in 0..2 {
+        let again = recover(folder.path())?;
+        let set_aside = folder.path().join("launches-00002.parquet.damaged");
+        assert_eq!((again.damaged.len(), &again.set_aside_before), (0, &vec![set_aside]));
+        let text = told(&again, folder.path());
+        assert!(
+            text.starts_with("launches-00002.parquet.damaged was set aside before: its rows are missing\n"),
+            "{text}"
+        );
+        assert!(text.ends_with("is not complete\n"), "{text}");
+    }
+    // The next one that has its number does not take its place.
+    fs::write(&part, "PAR1 too")?;
+    assert_eq!(recover(folder.path())?.damaged.len(), 1);
+    assert_eq!(fs::read_to_string(folder.path().join("launches-00002.parquet.damaged"))?, "PAR1");
+    assert_eq!(fs::read_to_string(folder.path().join("launches-00003.parquet.damaged"))?, "PAR1 too");
+    // It is a dataset's, and not of another that takes its place.
+    dataset(folder.path())?;
+    assert!(names(folder.path(), "damaged")?.is_empty());
+    assert!(recover(folder.path())?.is_complete);
+    Ok(())
+}
+
+#[test]
+fn a_closed_dataset_with_losses_is_not_called_complete() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    write(folder.path(), WriterOptions { overwrite: true, ..WriterOptions::default() }, |writer| {
+        writer.launch(&launch(1));
+        writer.loss(&LossRow { cause: "records_dropped", count: 5, meaning: "gone" });
+    })?;
+    let text = told(&recover(folder.path())?, folder.path());
+    assert!(
+        text.ends_with("every part is there; what was lost before it could be written is in `losses`\n"),
+        "{text}"
+    );
     Ok(())
 }
 

@@ -39,7 +39,9 @@ fn b33_each_reason_for_a_session_without_records_is_told_apart() -> Outcome {
         // No work.
         let idle = traced(&[], |_| ())?;
         // Work, of which CUPTI gave nothing.
-        let silent = traced(&[], |cupti| cupti.work(Work { calls: 3, records: 0, ..Work::KERNEL }))?;
+        let silent = traced(&[("launches_without_record", 3)], |cupti| {
+            cupti.work(Work { calls: 3, records: 0, ..Work::KERNEL })
+        })?;
         // The kind was switched off.
         let off = traced(&[("kinds_switched_off", 1)], |cupti| {
             cupti.switch_off(kind::CONCURRENT_KERNEL);

@@ -97,7 +97,7 @@ fn b03_a_library_older_than_the_driver_is_warned_of_by_its_path() -> Outcome {
 #[test]
 fn b03_a_cupti_that_gives_no_records_is_warned_of() -> Outcome {
     Process::of(b03_a_cupti_that_gives_no_records_is_warned_of).run(|| {
-        let run = traced(&[], |cupti| {
+        let run = traced(&[("launches_without_record", 12)], |cupti| {
             cupti.work(Work { calls: 12, records: 0, ..Work::KERNEL });
         })?;
         let warnings = &run.profile.summary().warnings;
