@@ -1,6 +1,27 @@
 //! The crate's error: what failed, which call, its code by name, and what to do next.
 
 use std::fmt;
+use std::path::Path;
+
+/// A text for a terminal: control characters, which could change what is shown there, are escaped, but for the ends of
+/// lines.
+#[must_use]
+pub fn printable(text: &str) -> String {
+    let mut printable = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() && c != '\n' {
+            printable.extend(c.escape_default());
+        } else {
+            printable.push(c);
+        }
+    }
+    printable
+}
+
+/// A path in a message, on one line whatever it is called.
+pub(crate) fn shown(path: impl AsRef<Path>) -> String {
+    printable(&path.as_ref().to_string_lossy()).replace('\n', "\\n")
+}
 
 /// The result of a fallible call of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -141,12 +162,13 @@ impl Error {
     /// An input or output error on a path.
     #[must_use]
     pub fn io(what: &str, path: &std::path::Path, source: std::io::Error) -> Self {
-        Self::new(ErrorKind::Io, format!("{what} {}", path.display())).with_source(source)
+        Self::new(ErrorKind::Io, format!("{what} {}", shown(path))).with_source(source)
     }
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Error {
+    /// All of it, as it came.
+    fn write_to(&self, f: &mut impl fmt::Write) -> fmt::Result {
         write!(f, "{}: {}", self.kind.as_str(), self.what)?;
         if let Some(call) = self.call {
             write!(f, " ({call}")?;
@@ -161,7 +183,7 @@ impl fmt::Display for Error {
                     None => write!(f, " returned {code}")?,
                 }
             }
-            f.write_str(")")?;
+            f.write_char(')')?;
         }
         // The whole chain, unless an outer error has repeated an inner one's words.
         let mut told = String::new();
@@ -181,6 +203,14 @@ impl fmt::Display for Error {
     }
 }
 
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = String::new();
+        self.write_to(&mut text)?;
+        f.write_str(&printable(&text))
+    }
+}
+
 impl std::error::Error for Error {}
 
 #[cfg(test)]
@@ -196,5 +226,17 @@ mod tests {
             "input or output failed: cannot copy: unreadable file: a frame is damaged: bad checksum\n  try again"
         );
         assert!(std::error::Error::source(&outer).is_none());
+    }
+
+    #[test]
+    fn no_text_of_others_changes_what_a_terminal_shows() {
+        let absent = std::io::Error::from(std::io::ErrorKind::NotFound);
+        let error = Error::io("cannot open", Path::new("a\u{1b}[2J\nerror: b\r"), absent)
+            .with_source("said \u{7}")
+            .with_hint("try\u{9b} again");
+        assert_eq!(
+            error.to_string(),
+            "input or output failed: cannot open a\\u{1b}[2J\\nerror: b\\r: said \\u{7}\n  try\\u{9b} again"
+        );
     }
 }

@@ -92,14 +92,15 @@ impl Collection {
     /// of each launch and transfer until the end.
     ///
     /// # Errors
-    /// `Io` or `Format` if a file cannot be read; the file is named.
+    /// `Io` or `Format` if a file cannot be read; the file is named. `Config` where the filter's times end before they
+    /// begin.
     pub fn digest(&self, filter: &Filter, progress: Progress<'_>) -> Result<Digest> {
         let total = [Table::Launches, Table::Transfers, Table::Ranges].map(|table| self.rows(table));
         let total: u64 = total.iter().sum();
         let done = AtomicU64::new(0);
         let told = |rows: u64| progress(done.fetch_add(rows, Ordering::Relaxed) + rows, total);
         let start_ns = if filter.is_relative() { self.start_ns()?.unwrap_or(0) } else { 0 };
-        let window = filter.window(start_ns);
+        let window = filter.window(start_ns)?;
         let seen = || Seen::new(filter, window);
 
         let columns = if filter.is_all() { &LAUNCH_COLUMNS[..7] } else { &LAUNCH_COLUMNS[..] };

@@ -126,14 +126,27 @@ impl Filter {
     }
 
     /// The times to look at, first included and last not.
-    pub(super) fn window(&self, start_ns: i64) -> (i64, i64) {
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] where nothing can be between them.
+    pub(super) fn window(&self, start_ns: i64) -> Result<(i64, i64)> {
         let at = |moment: Option<Moment>| {
             moment.map(|moment| match moment {
                 Moment::AfterStart(ns) => start_ns.saturating_add(ns),
                 Moment::SinceEpoch(ns) => ns,
             })
         };
-        (at(self.from).unwrap_or(i64::MIN), at(self.to).unwrap_or(i64::MAX))
+        let (from, to) = (at(self.from).unwrap_or(i64::MIN), at(self.to).unwrap_or(i64::MAX));
+        if from >= to {
+            return Err(Error::new(
+                ErrorKind::Config,
+                "nothing is between these times: they end before they begin",
+            )
+            .with_hint(
+                "let `from` be earlier than `to`; times after the start are written 1.5s, stamps @N",
+            ));
+        }
+        Ok((from, to))
     }
 
     pub(super) fn has_device(&self, device: u32) -> bool {

@@ -13,6 +13,7 @@ mod tests;
 mod trace;
 mod tree;
 
+pub use crate::error::printable;
 pub use crate::table::collection::{Collection, LostRows, Member, Progress};
 pub use digest::{Busy, DatasetFacts, DeviceTime, Digest, RangeTime, StreamTime};
 pub use filter::{Filter, Moment, Pattern};

@@ -5,7 +5,7 @@ use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use super::{Frame, MAGIC, MAX_FRAME_BYTES};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, shown};
 
 /// zstd adds at most this much to what does not compress.
 const MAX_PACKED_BYTES: usize = MAX_FRAME_BYTES + (MAX_FRAME_BYTES >> 7) + 64;
@@ -118,6 +118,6 @@ impl<R: Read> Reader<R> {
     }
 
     fn format(&self, what: &str) -> Error {
-        Error::new(ErrorKind::Format, format!("{}: {what} (byte {})", self.path.display(), self.position))
+        Error::new(ErrorKind::Format, format!("{}: {what} (byte {})", shown(&self.path), self.position))
     }
 }

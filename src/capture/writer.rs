@@ -5,7 +5,7 @@ use std::io::{BufWriter, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use super::{Frame, MAGIC, MAX_FRAME_BYTES};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, shown};
 
 /// zstd's default: records compress to about a tenth at several hundred MB/s.
 const COMPRESSION_LEVEL: i32 = 3;
@@ -34,7 +34,7 @@ impl Place {
     /// [`ErrorKind::OutputExists`], or [`ErrorKind::Io`] where the file cannot be created.
     pub fn find(path: &Path, overwrite: bool) -> Result<Self> {
         let exists = |why: &str, hint: &str| {
-            Error::new(ErrorKind::OutputExists, format!("{} {why}", path.display())).with_hint(hint)
+            Error::new(ErrorKind::OutputExists, format!("{} {why}", shown(path))).with_hint(hint)
         };
         let cannot = |source| Error::io("cannot create the recording", path, source);
         match File::options().write(true).create_new(true).open(path) {

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, OFlags, flock};
 
 use super::clocks::ClockBackend;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, shown};
 
 /// Names the folder of the files.
 const VARIABLE: &str = "CUPROF_STATE_DIR";
@@ -132,7 +132,7 @@ impl LockFile {
                 std::io::ErrorKind::PermissionDenied => ErrorKind::PermissionDenied,
                 _ => ErrorKind::Io,
             };
-            Error::new(kind, format!("cannot open {}", path.display())).with_source(error).with_hint(format!(
+            Error::new(kind, format!("cannot open {}", shown(path))).with_source(error).with_hint(format!(
                 "{VARIABLE} names another folder for it, the same for everybody who locks clocks"
             ))
         })?;

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use cupti_sys::LibraryVersion;
-use cupti_sys::loader::{self, Environment, LoadOptions};
+use cupti_sys::loader::{self, Environment, LoadOptions, Source};
 
 use super::Cupti;
 use crate::driver::Driver;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, shown};
 
 /// The driver and CUPTI, for sessions.
 #[derive(Clone, Copy)]
@@ -42,7 +42,7 @@ impl Libraries {
         // One library can be named in several ways.
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
         if let Some(path) = path.filter(|path| !real(loaded.path()).starts_with(real(path))) {
-            let what = format!("{} was asked for, but {} is loaded", path.display(), loaded.path().display());
+            let what = format!("{} was asked for, but {} is loaded", shown(path), shown(loaded.path()));
             return Err(
                 Error::new(ErrorKind::Config, what).with_hint("choose the library in the first session")
             );
@@ -50,7 +50,7 @@ impl Libraries {
         let cupti = Cupti::new(loaded.symbols());
         let version = cupti.version()?;
         if version < LibraryVersion::OLDEST {
-            let what = format!("{} is {version}", loaded.path().display());
+            let what = format!("{} is {version}", shown(loaded.path()));
             return Err(Error::new(ErrorKind::CuptiTooOld, what).with_hint("install CUPTI 12.0 or newer"));
         }
         Ok(Self { driver, loaded, cupti, version })
@@ -110,7 +110,11 @@ impl PlanningLibrary {
             return Ok(found);
         }
         let options = LoadOptions { path: path.map(Path::to_owned), ..LoadOptions::default() };
-        let first = cupti_sys::Cupti::load(&options).map_err(|error| not_found(&error))?;
+        let first = cupti_sys::Cupti::load(&options).map_err(|error| {
+            let is_named = error.tried().iter().any(|attempt| attempt.source <= Source::Variable);
+            let error = not_found(&error);
+            if is_named { error } else { error.with_hint(WITHOUT_A_DRIVER) }
+        })?;
         let mut candidates = vec![first];
         if path.is_none() {
             let others = loader::search(&Environment::from_process(), &options).candidates;
@@ -135,7 +139,7 @@ impl PlanningLibrary {
         }
         let mut what = "none of these CUPTI libraries plans without one".to_owned();
         for (path, error) in &tried {
-            what += &format!("\n  {}: {}", path.display(), error.what);
+            what += &format!("\n  {}: {}", shown(path), error.what);
         }
         match <[_; 1]>::try_from(tried) {
             Ok([(_, only)]) => Err(only),
@@ -146,7 +150,7 @@ impl PlanningLibrary {
     fn usable_without_driver(loaded: cupti_sys::Cupti) -> Result<Self> {
         // Asked before any call: 13.2 crashes the process without a driver, and newer ones answer 999 to everything.
         if loaded.symbols().has(MARK_OF_13_2) {
-            let path = loaded.path().display();
+            let path = shown(loaded.path());
             let what = format!("{path} is CUPTI 13.2 or newer, which needs a driver for every call");
             return Err(Error::new(ErrorKind::NoDriver, what).with_hint(WITHOUT_A_DRIVER));
         }
@@ -164,7 +168,7 @@ impl PlanningLibrary {
             return Ok(());
         }
         let version = self.version.map_or_else(|| "unknown".to_owned(), |version| version.to_string());
-        let what = format!("{} ({version}) has no counters by this interface", self.loaded.path().display());
+        let what = format!("{} ({version}) has no counters by this interface", shown(&self.loaded.path()));
         Err(Error::new(ErrorKind::CuptiTooOld, what).with_hint("counters need CUPTI 12.6 or newer"))
     }
 }
@@ -173,7 +177,7 @@ impl PlanningLibrary {
 fn load_companions(loaded: &cupti_sys::Cupti) -> Result<()> {
     for companion in loaded.load_companions() {
         if let Some(reason) = companion.failure {
-            let what = format!("{} beside {}: {reason}", companion.name, loaded.path().display());
+            let what = format!("{} beside {}: {reason}", companion.name, shown(loaded.path()));
             return Err(Error::new(ErrorKind::CuptiNotFound, what).with_hint(
                 "counters need it: install the whole CUPTI package (pip install nvidia-cuda-cupti)",
             ));

@@ -15,7 +15,7 @@ use self::machine::Machine;
 use crate::cupti::Libraries;
 use crate::driver::Driver;
 use crate::driver::nvml::Nvml;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, printable, shown};
 use crate::issues;
 use crate::trace::{self, Profiler};
 
@@ -117,8 +117,8 @@ impl Finding {
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}: {}", self.severity, self.topic, self.text)?;
-        self.remedy.iter().try_for_each(|remedy| write!(f, "\n  {remedy}"))
+        write!(f, "{}: {}: {}", self.severity, self.topic, printable(&self.text))?;
+        self.remedy.iter().try_for_each(|remedy| write!(f, "\n  {}", printable(remedy)))
     }
 }
 
@@ -306,11 +306,15 @@ fn candidates(findings: &mut Vec<Finding>) {
         let why = reason
             .as_ref()
             .map_or_else(|| "found, and not tried without a driver".to_owned(), Reason::to_string);
-        findings.push(Finding::new(
-            Severity::Note,
-            Topic::Cupti,
-            format!("{} ({source}): {why}", named(path)),
-        ));
+        let text = format!("{} ({source}): {why}", named(path));
+        // Where one is named, no other is looked for.
+        findings.push(if *source == Source::Variable && reason.is_some() {
+            Finding::new(Severity::Problem, Topic::Cupti, text).with_remedy(
+                "let CUPROF_CUPTI_PATH name libcupti.so.12 or .13, or its folder, or unset it to search for one",
+            )
+        } else {
+            Finding::new(Severity::Note, Topic::Cupti, text)
+        });
     }
     if found.is_empty() {
         findings.push(Finding::new(Severity::Note, Topic::Cupti, "no library was found").with_remedy(
@@ -334,8 +338,8 @@ fn others(max_major: Option<u32>) -> Vec<(std::path::PathBuf, Source, Option<Rea
 fn named(path: &Path) -> String {
     let link = std::fs::read_link(path).ok();
     match link.as_deref().and_then(Path::file_name) {
-        Some(target) => format!("{} -> {}", path.display(), target.to_string_lossy()),
-        None => path.display().to_string(),
+        Some(target) => format!("{} -> {}", shown(path), target.to_string_lossy()),
+        None => shown(path),
     }
 }
 

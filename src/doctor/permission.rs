@@ -2,6 +2,7 @@
 
 use super::machine::{Machine, RESTRICTS};
 use super::{Finding, Severity, Topic};
+use crate::error::shown;
 
 /// Bits of a capability set, by their numbers in Linux.
 const SYS_ADMIN: u32 = 21;
@@ -41,7 +42,7 @@ pub(super) fn findings(machine: &Machine) -> Vec<Finding> {
     let set = machine
         .settings
         .iter()
-        .map(|(file, line)| finding(Severity::Note, format!("it is set in {}: {line}", file.display())));
+        .map(|(file, line)| finding(Severity::Note, format!("it is set in {}: {line}", shown(file))));
     std::iter::once(found).chain(set).collect()
 }
 
@@ -57,7 +58,7 @@ fn remedy(machine: &Machine) -> String {
     let file = machine
         .settings
         .first()
-        .map_or_else(|| "a file in /etc/modprobe.d".to_owned(), |(file, _)| file.display().to_string());
+        .map_or_else(|| "a file in /etc/modprobe.d".to_owned(), |(file, _)| shown(file));
     let host = if machine.container.is_some() { " of the host" } else { "" };
     remedy += &format!(
         "have the administrator{host} put `options nvidia {RESTRICTS}=0` into {file} and load the driver again"

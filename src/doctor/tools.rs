@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::machine::Machine;
 use super::{Finding, Severity, Topic};
+use crate::error::shown;
 
 /// The beginning of a library's name, and whose it is.
 const LIBRARIES: [(&str, &str); 8] = [
@@ -49,7 +50,7 @@ pub(super) fn findings(machine: &Machine) -> Vec<Finding> {
     for (beginning, tool) in LIBRARIES {
         let mut files = machine.mapped.iter();
         if let Some(file) = files.find(|file| name(file).is_some_and(|name| name.starts_with(beginning))) {
-            let text = format!("{} is in the process: {tool}", file.display());
+            let text = format!("{} is in the process: {tool}", shown(file));
             let severity =
                 if beginning.starts_with("libnvperf") { Severity::Note } else { Severity::Warning };
             let hint = (severity == Severity::Warning).then_some(alone);
@@ -67,7 +68,7 @@ pub(super) fn stubs(machine: &Machine) -> Vec<Finding> {
     let is_stubs = |path: &Path| path.components().any(|part| part.as_os_str() == "stubs");
     let remedy = "remove that folder from LD_LIBRARY_PATH: stubs are for linking only";
     let mapped = machine.mapped.iter().filter(|file| is_stubs(file)).map(|file| {
-        let text = format!("{} is a stub of the toolkit", file.display());
+        let text = format!("{} is a stub of the toolkit", shown(file));
         Finding::new(Severity::Problem, Topic::Driver, text).with_remedy(remedy)
     });
     let mapped: Vec<_> = mapped.collect();

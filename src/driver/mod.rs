@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 
 use libloading::Library;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, shown};
 
 /// A `CUcontext` that CUDA handed out; only ever given back to CUDA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -287,7 +287,7 @@ fn name_the_stub(error: Error) -> Error {
     match mapped.iter().find(is_driver) {
         Some(file) => {
             let hint = error.hint.clone().unwrap_or_default();
-            error.with_hint(format!("{hint}; it is {}", file.display()))
+            error.with_hint(format!("{hint}; it is {}", shown(file)))
         }
         None => error,
     }

@@ -15,7 +15,7 @@ use nvml_wrapper::enum_wrappers::device::{
 use nvml_wrapper::enums::device::GpuLockedClocksSetting;
 use nvml_wrapper::error::{Bits, NvmlError};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, shown};
 
 /// The name under which the driver installs it.
 const LIBRARY: &str = "libnvidia-ml.so.1";
@@ -214,7 +214,7 @@ impl Nvml {
         let inner = nvml_wrapper::Nvml::builder()
             .lib_path(path.as_os_str())
             .init()
-            .map_err(|error| failed("nvmlInit", error).about(&path.display().to_string()))?;
+            .map_err(|error| failed("nvmlInit", error).about(&shown(path)))?;
         // SAFETY: it is loaded already, so no initialiser runs; it is never closed, since this is leaked.
         let margin = unsafe { Library::new(path) }.ok().and_then(|library| {
             // SAFETY: the type is the one that nvml.h declares for this symbol.

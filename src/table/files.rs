@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 
 use super::schema::Table;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, shown};
 
 /// The end of a part's name once it is whole.
 const PART_END: &str = ".parquet";
@@ -134,7 +134,7 @@ pub(super) fn is_being_written(folder: &Path) -> bool {
 }
 
 pub(super) fn is_written(folder: &Path) -> Error {
-    let what = format!("{} is being written by another session", folder.display());
+    let what = format!("{} is being written by another session", shown(folder));
     Error::new(ErrorKind::OutputExists, what)
         .with_hint("give each process an output of its own, for example with its id in the name")
 }
@@ -158,7 +158,7 @@ pub(super) fn cannot_list(folder: &Path, error: io::Error) -> Error {
 /// or, without `overwrite`, another dataset. Only files that a dataset is made of are ever removed.
 pub(super) fn prepare_folder(folder: &Path, overwrite: bool) -> Result<Entered> {
     let refuse = |why: &str, hint: &str| {
-        Err(Error::new(ErrorKind::OutputExists, format!("{} {why}", folder.display())).with_hint(hint))
+        Err(Error::new(ErrorKind::OutputExists, format!("{} {why}", shown(folder))).with_hint(hint))
     };
     // An empty path, or one that climbs, would be the folder of something else once what is missing was created.
     if matches!(folder.components().next_back(), None | Some(Component::ParentDir)) {

@@ -18,7 +18,7 @@ use parquet::errors::ParquetError;
 use super::files::{cannot_list, is_entered, parse_part, part_path};
 use super::schema::{SCHEMA_VERSION, SCHEMA_VERSION_KEY, TABLE_KEY, Table};
 use super::writer::{ALWAYS, parts_fact};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, shown};
 
 /// Rows of a batch that is read.
 pub const READ_BATCH_ROWS: usize = 65_536;
@@ -108,7 +108,7 @@ impl Dataset {
             } else {
                 "a dataset is a folder with files such as launches-00000.parquet"
             };
-            let what = format!("{} holds no finished part of a dataset", folder.display());
+            let what = format!("{} holds no finished part of a dataset", shown(folder));
             return Err(Error::new(ErrorKind::Format, what).with_hint(hint));
         }
 
@@ -119,7 +119,7 @@ impl Dataset {
             for (expected, number) in (0u32..).zip(numbers) {
                 if number != expected {
                     let missing = part_path(folder, table, expected);
-                    return Err(Error::new(ErrorKind::Format, format!("{} is missing", missing.display()))
+                    return Err(Error::new(ErrorKind::Format, format!("{} is missing", shown(missing)))
                         .with_hint("later parts of the table are there; the dataset was copied in part"));
                 }
                 parts.push(open_part(part_path(folder, table, number), table)?);
@@ -277,7 +277,7 @@ fn guarded<T>(path: &Path, read: impl FnOnce() -> Result<T, ParquetError>) -> Re
     std::panic::catch_unwind(AssertUnwindSafe(read))
         .unwrap_or_else(|_| Err(ParquetError::General("the reader panicked".into())))
         .map_err(|error| {
-            Error::new(ErrorKind::Format, format!("cannot read {}", path.display()))
+            Error::new(ErrorKind::Format, format!("cannot read {}", shown(path)))
                 .with_source(error)
                 .with_hint("the file is damaged or was cut short")
         })
@@ -286,7 +286,7 @@ fn guarded<T>(path: &Path, read: impl FnOnce() -> Result<T, ParquetError>) -> Re
 /// Refuses what this crate did not write, and what it cannot know yet. Returns the columns to hand out, if they are not
 /// those of the file.
 fn check(path: &Path, table: Table, metadata: &ArrowReaderMetadata) -> Result<Option<SchemaRef>> {
-    let refuse = |why: String| Error::new(ErrorKind::Format, format!("{}: {why}", path.display()));
+    let refuse = |why: String| Error::new(ErrorKind::Format, format!("{}: {why}", shown(path)));
     let facts = metadata.metadata().file_metadata().key_value_metadata();
     let fact = |key| facts?.iter().find(|fact| fact.key == key)?.value.as_deref();
 

@@ -11,7 +11,7 @@ use super::files::{
 };
 use super::reader::{Dataset, is_whole};
 use super::schema::Table;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, shown};
 
 /// What [`recover`] found and did. Its text is one line for each thing.
 #[derive(Debug, Default)]
@@ -68,16 +68,16 @@ impl fmt::Display for Recovery {
             writeln!(f, "removed an unfinished part of {table} ({bytes} bytes)")?;
         }
         for part in &self.published {
-            writeln!(f, "{} was whole but for its name", part.display())?;
+            writeln!(f, "{} was whole but for its name", shown(part))?;
         }
         for Damaged { part, set_aside, error } in &self.damaged {
-            writeln!(f, "set {} aside as {}: {error}", part.display(), set_aside.display())?;
+            writeln!(f, "set {} aside as {}: {error}", shown(part), shown(set_aside))?;
         }
         for part in &self.set_aside_before {
-            writeln!(f, "{} was set aside before: its rows are missing", part.display())?;
+            writeln!(f, "{} was set aside before: its rows are missing", shown(part))?;
         }
         for (from, to) in &self.renumbered {
-            writeln!(f, "renamed {} to {}, so that no number is missing", from.display(), to.display())?;
+            writeln!(f, "renamed {} to {}, so that no number is missing", shown(from), shown(to))?;
         }
         for (table, rows) in &self.rows {
             writeln!(f, "{table}: {rows} rows")?;
@@ -139,7 +139,7 @@ pub fn recover(folder: impl AsRef<Path>) -> Result<Recovery> {
     recovery.set_aside_before.sort();
     let is_empty = parts.is_empty() && temporaries.is_empty() && recovery.set_aside_before.is_empty();
     if is_empty && !is_entered(folder) {
-        let what = format!("{} holds nothing of a dataset", folder.display());
+        let what = format!("{} holds nothing of a dataset", shown(folder));
         return Err(Error::new(ErrorKind::Format, what)
             .with_hint("a dataset is a folder with files such as launches-00000.parquet"));
     }

@@ -12,7 +12,7 @@ use super::files::PartFiles;
 use super::part::{Layout, Part};
 use super::schema::Table;
 use super::writer::TableReport;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, shown};
 
 /// Rows of one row group, which is what is held in memory of each table.
 ///
@@ -191,7 +191,7 @@ impl<B: Batch> TableWriter<B> {
 }
 
 fn write_error<B: Batch>(error: ParquetError, folder: &std::path::Path) -> Error {
-    Error::new(ErrorKind::Io, format!("cannot write table {} in {}", B::TABLE, folder.display()))
+    Error::new(ErrorKind::Io, format!("cannot write table {} in {}", B::TABLE, shown(folder)))
         .with_source(error)
         .with_hint("finished parts stay readable; later rows of this table are counted as lost")
 }

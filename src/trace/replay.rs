@@ -11,7 +11,7 @@ use super::pipeline::{Buffer, Meanings, Pipeline, Start};
 use super::profile::{FinishError, Profile};
 use super::worker::Ended;
 use crate::capture::{Frame, Reader, Strings};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, shown};
 use crate::losses::Cause;
 use crate::table::writer::TableSink;
 use crate::units::{Nanos, ProcessEpoch};
@@ -108,11 +108,11 @@ impl Replay {
     }
 
     fn damaged(&self, how: &str) -> Error {
-        Error::new(ErrorKind::Format, format!("{} is damaged: {how}", self.recording.display()))
+        Error::new(ErrorKind::Format, format!("{} is damaged: {how}", shown(&self.recording)))
     }
 
     fn cut_off(&self) -> Error {
-        Error::new(ErrorKind::Format, format!("{} is cut off", self.recording.display())).with_hint(
+        Error::new(ErrorKind::Format, format!("{} is cut off", shown(&self.recording))).with_hint(
             "the recording program ended before its session did; what came before is in the profile",
         )
     }

@@ -11,7 +11,7 @@ use super::flusher::Flusher;
 use super::warnings::WARNING;
 use super::worker::LastWords;
 use crate::cupti::{self, CONTEXTS, Libraries, Subscriber};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, shown};
 use crate::losses::Cause;
 use crate::range::nvtx;
 
@@ -114,7 +114,7 @@ impl Tracing {
                 tracing.optional("cuptiEnableDomain(NVTX)", cupti.enable_domain(&subscriber, domain));
             }
             OtherNvtx::Taken(by) => {
-                let taken = format!("left to another tool: {}", by.display());
+                let taken = format!("left to another tool: {}", shown(by));
                 tracing.facts.push((nvtx::env::VARIABLE.to_owned(), taken));
             }
             OtherNvtx::Crashes => {
@@ -302,7 +302,7 @@ pub(super) fn name_the_holder(error: Error) -> Error {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         LIBRARIES.iter().any(|library| name.contains(library))
     });
-    let set: Vec<_> = set.chain(mapped.map(|file| format!("{} is loaded", file.display()))).collect();
+    let set: Vec<_> = set.chain(mapped.map(|file| format!("{} is loaded", shown(file)))).collect();
     let hint = "only one profiler can be active in a process: run without nsys, ncu, cuda-gdb, compute-sanitizer \
                 or another CUPTI client";
     if set.is_empty() {

@@ -3,6 +3,7 @@
 use cupti_sys::{LibraryVersion, Release};
 
 use crate::cupti::Libraries;
+use crate::error::shown;
 
 /// What everybody should read: the summary prints facts with this beginning.
 pub(super) use crate::summary::WARNING;
@@ -16,7 +17,7 @@ pub(super) fn of(libraries: &Libraries) -> Vec<(String, String)> {
         let text = format!(
             "{} is {version}, older than the driver (CUDA {driver_release}): a GPU that it does not know gives no records; \
              install CUPTI {driver_release}",
-            loaded.path().display(),
+            shown(loaded.path()),
         );
         facts.push((format!("{WARNING}old_cupti"), text));
     }

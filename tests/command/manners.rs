@@ -12,7 +12,7 @@ type Spoil = fn(&std::path::Path) -> Result<(), Box<dyn std::error::Error>>;
 #[test]
 fn every_end_has_its_code() -> Outcome {
     // (arguments, code, a part of what is said)
-    let table: [(&str, i32, &str); 24] = [
+    let table: [(&str, i32, &str); 34] = [
         ("summary quickstart.cuprof", 0, ""),
         ("--help", 0, ""),
         ("--version", 0, ""),
@@ -37,9 +37,22 @@ fn every_end_has_its_code() -> Outcome {
         ("summary quickstart.cuprof --output quickstart.cuprof", 73, "--force"),
         ("summary quickstart.cuprof --output nowhere/x.txt", 73, "nowhere/x.txt"),
         ("summary quickstart.cuprof --output /dev/full", 73, "is a device"),
+        ("summary quickstart.cuprof --output /etc/passwd/x.txt", 73, "cannot create /etc/passwd/x.txt: "),
+        ("trace quickstart.cuprof --output /etc/passwd/x", 73, "cannot create /etc/passwd/x: "),
+        ("replay RECORDING --output /etc/passwd/x.cuprof", 73, "cannot create /etc/passwd/x.cuprof: "),
+        ("summary quickstart.cuprof --output quickstart.cuprof/x.txt", 73, "inside of quickstart.cuprof"),
+        ("summary quickstart.cuprof --output ./quickstart.cuprof/../quickstart.cuprof/x", 73, "inside of"),
+        ("trace quickstart.cuprof --output quickstart.cuprof/x", 73, "inside of quickstart.cuprof"),
+        ("trace quickstart.cuprof --format collapsed --output quickstart.cuprof/x", 73, "inside of"),
+        ("summary quickstart.cuprof --from 2s --to 1s", 64, "end before they begin"),
+        ("summary quickstart.cuprof --from 1s --to @5", 64, "end before they begin"),
+        ("trace quickstart.cuprof --from 1s --to 1s --output x", 64, "end before they begin"),
     ];
     for (arguments, code, said) in table {
+        let recording = root().join("examples/recordings/quickstart.cuprofrec");
+        let arguments = &arguments.replace("RECORDING", &recording.display().to_string());
         let found = line(arguments)?.expect(code)?;
+        assert!(!found.err.contains(".tmp"), "{arguments}: {}", found.err);
         assert!(found.err.contains(said), "{arguments}: {}", found.err);
         assert_eq!(found.err.is_empty(), code == 0, "{arguments}: {}", found.err);
     }
@@ -212,9 +225,57 @@ fn a_pipe_that_is_closed_early_is_no_error() -> Outcome {
 #[test]
 fn a_full_disk_is_said() -> Outcome {
     let full = fs::OpenOptions::new().write(true).open("/dev/full")?;
-    let output = cuprof().args(["summary", "quickstart.cuprof"]).stdout(full).output()?;
+    let output = cuprof().args(["summary", "quickstart.cuprof"]).stdout(full.try_clone()?).output()?;
     assert_eq!(output.status.code(), Some(74));
     assert!(String::from_utf8_lossy(&output.stderr).contains("No space left"));
+    for arguments in ["--help", "--version", "summary --help", "completions bash", "man", "doctor"] {
+        let output = cuprof().args(arguments.split(' ')).stdout(full.try_clone()?).output()?;
+        assert_eq!(output.status.code(), Some(74), "{arguments}");
+    }
+    Ok(())
+}
+
+#[test]
+fn an_output_that_is_closed_is_said() -> Outcome {
+    for arguments in ["summary quickstart.cuprof", "--help", "completions bash"] {
+        let line = format!("exec {} {arguments} >&-", env!("CARGO_BIN_EXE_cuprof"));
+        let mut shell = std::process::Command::new("/bin/sh");
+        let found = finished(shell.args(["-c", &line]).current_dir(datasets()))?.expect(74)?;
+        assert!(found.err.contains("standard output: it is closed"), "{}", found.err);
+    }
+    // Which an output that is thrown away is not.
+    let thrown = cuprof().args(["summary", "quickstart.cuprof"]).stdout(Stdio::null()).status()?;
+    assert_eq!(thrown.code(), Some(0));
+    Ok(())
+}
+
+#[test]
+fn no_text_of_others_reaches_a_terminal_as_it_is() -> Outcome {
+    const NAME: &str = "a\u{1b}[2J\r\nb";
+    let folder = tempfile::tempdir()?;
+    let dataset = copy_of("quickstart.cuprof", &folder.path().join(NAME))?;
+    fs::write(dataset.join("launches-00001.parquet"), "PAR1")?;
+    let file = folder.path().join(NAME).with_extension("cuprofrec");
+    fs::write(&file, "no recording")?;
+    let cases: [&[&std::ffi::OsStr]; 9] = [
+        &["summary".as_ref(), NAME.as_ref()],
+        &["summary".as_ref(), dataset.as_os_str()],
+        &["summary".as_ref(), "quickstart.cuprof".as_ref(), "-o".as_ref(), file.as_os_str()],
+        &["trace".as_ref(), "quickstart.cuprof".as_ref(), "-o".as_ref(), dataset.as_os_str()],
+        &["replay".as_ref(), file.as_os_str(), "-o".as_ref(), dataset.as_os_str(), "--force".as_ref()],
+        &["recover".as_ref(), dataset.as_os_str()],
+        &["summary".as_ref(), "quickstart.cuprof".as_ref(), "--kernel-regex".as_ref(), "(\u{1b}[2J".as_ref()],
+        &["metrics".as_ref(), "presets".as_ref(), NAME.as_ref()],
+        &[NAME.as_ref()],
+    ];
+    for arguments in cases {
+        let Run { out, err, .. } = run(arguments)?;
+        let is_clean = |text: &str| text.chars().all(|c| c == '\n' || !c.is_control());
+        assert!(is_clean(&out) && is_clean(&err), "{arguments:?}: {out:?} {err:?}");
+        // Of a subcommand that does not exist, sequences that mean something to a terminal are left out.
+        let told = arguments.len() == 1 || [&out, &err].iter().any(|text| text.contains("\\u{1b}[2J"));
+        assert!(told, "{arguments:?}: {out:?} {err:?}");
+    }
     Ok(())
 }
 

@@ -131,10 +131,10 @@ impl LoadError {
             );
         }
         // The package is named by what the driver can run; a 12 works with every driver that is new enough to matter.
-        let package = if self.max_major.is_some_and(|max| max >= 13) {
-            "nvidia-cuda-cupti"
-        } else {
-            "nvidia-cuda-cupti-cu12"
+        let package = match self.max_major {
+            Some(..=12) => "nvidia-cuda-cupti-cu12",
+            Some(_) => "nvidia-cuda-cupti",
+            None => "nvidia-cuda-cupti (CUDA 13) or nvidia-cuda-cupti-cu12",
         };
         format!(
             "install a CUDA toolkit or the Python package {package}, or set {PATH_VAR} to libcupti.so.12 or .13 or to \
@@ -183,6 +183,18 @@ mod tests {
              libcupti.so.12 (dynamic linker): cannot be opened: no such file\n\
              To use CUPTI: install a CUDA toolkit or the Python package nvidia-cuda-cupti-cu12, or set \
              CUPROF_CUPTI_PATH to libcupti.so.12 or .13 or to its folder"
+        );
+    }
+
+    #[test]
+    fn the_package_is_named_by_what_the_driver_can_run_and_both_are_where_that_is_not_known() {
+        let remedy = |max_major| LoadError { tried: Vec::new(), max_major }.remedy();
+        assert!(remedy(Some(13)).contains("package nvidia-cuda-cupti, or"), "{}", remedy(Some(13)));
+        assert!(remedy(Some(12)).contains("package nvidia-cuda-cupti-cu12, or"), "{}", remedy(Some(12)));
+        assert!(
+            remedy(None).contains("nvidia-cuda-cupti (CUDA 13) or nvidia-cuda-cupti-cu12"),
+            "{}",
+            remedy(None)
         );
     }
 

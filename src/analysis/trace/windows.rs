@@ -109,7 +109,7 @@ impl<'a> Windows<'a> {
         }
         samples.sort_unstable();
         let limits =
-            filter.window(if filter.is_relative() { collection.start_ns()?.unwrap_or(0) } else { 0 });
+            filter.window(if filter.is_relative() { collection.start_ns()?.unwrap_or(0) } else { 0 })?;
         let mut cuts = vec![limits.0];
         cuts.extend(
             samples

@@ -2,9 +2,13 @@
 
 use std::fmt;
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 
 use cuprof::ErrorKind;
+use cuprof::analysis::printable;
+
+use crate::closed::stdout_was_closed;
 
 /// The result is what was asked for.
 pub const SUCCESS: u8 = 0;
@@ -54,6 +58,11 @@ impl Failure {
         Self { code: SUCCESS, what: String::new() }
     }
 
+    /// There is no standard output.
+    pub fn closed_output() -> Self {
+        Self::new(WRITE, "cannot write standard output: it is closed")
+    }
+
     /// An error whose input or output was the output.
     pub fn of_output(error: &cuprof::Error) -> Self {
         let mut failure = Self::from(error);
@@ -63,14 +72,25 @@ impl Failure {
         failure
     }
 
+    /// The same, in which a temporary path has the name of what it will be.
+    pub fn naming(mut self, temporary: &Path, path: &Path) -> Self {
+        self.what = self.what.replace(&shown(temporary), &shown(path));
+        self
+    }
+
     /// Says it, unless there is nothing to say.
     pub fn report(self) -> ExitCode {
         if !self.what.is_empty() {
             // Nobody can be told that nobody can be told.
-            let _ = writeln!(std::io::stderr(), "error: {}", self.what);
+            let _ = writeln!(std::io::stderr(), "error: {}", printable(&self.what));
         }
         ExitCode::from(self.code)
     }
+}
+
+/// A path in a message, on one line whatever it is called.
+pub fn shown(path: &Path) -> String {
+    printable(&path.to_string_lossy()).replace('\n', "\\n")
 }
 
 impl fmt::Display for Failure {
@@ -107,7 +127,31 @@ impl From<cuprof::Error> for Failure {
 
 /// Help and version were asked for, or the arguments are wrong.
 pub fn usage(error: &clap::Error) -> ExitCode {
-    // A pipe that is closed early is no error.
-    let _ = error.print();
-    ExitCode::from(if error.use_stderr() { USAGE } else { SUCCESS })
+    if !error.use_stderr() {
+        if stdout_was_closed() {
+            return Failure::closed_output().report();
+        }
+        // In colour on a terminal.
+        let printed = error.print().and_then(|()| std::io::stdout().flush());
+        return match printed.map_err(|error| written("standard output", &error)) {
+            Ok(()) => ExitCode::from(SUCCESS),
+            Err(failure) => failure.report(),
+        };
+    }
+    // What is wrong with the arguments repeats them, whatever they are.
+    let text = error.render().to_string();
+    let _ = if text == printable(&text) {
+        error.print()
+    } else {
+        write!(std::io::stderr(), "{}", printable(&text))
+    };
+    ExitCode::from(USAGE)
+}
+
+/// Why output could not be written.
+pub fn written(name: &str, error: &std::io::Error) -> Failure {
+    match error.kind() {
+        std::io::ErrorKind::BrokenPipe => Failure::closed_pipe(),
+        _ => Failure::new(WRITE, format!("cannot write {name}: {error}")),
+    }
 }

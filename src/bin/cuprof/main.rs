@@ -4,6 +4,7 @@
 //! after. Here are arguments, where output goes, and exit codes.
 
 mod args;
+mod closed;
 mod color;
 mod exit;
 mod output;

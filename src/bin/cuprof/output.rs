@@ -6,10 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, Once};
 use std::time::{Duration, Instant};
 
+use cuprof::analysis::Collection;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::exit::{Failure, OUTPUT, USAGE, WRITE};
+use crate::closed::stdout_was_closed;
+use crate::exit::{Failure, OUTPUT, USAGE, WRITE, shown, written};
 
 /// An output that grows.
 pub enum Output {
@@ -21,6 +23,9 @@ impl Output {
     /// Standard output for `-` and for none; else a file, which is not replaced unasked.
     pub fn create(path: Option<&Path>, force: bool) -> Result<Self, Failure> {
         let Some(path) = path.filter(|path| *path != Path::new("-")) else {
+            if stdout_was_closed() {
+                return Err(Failure::closed_output());
+            }
             return Ok(Self::Standard(BufWriter::with_capacity(1 << 16, std::io::stdout())));
         };
         refuse_existing(path, force)?;
@@ -55,7 +60,7 @@ impl Output {
     fn name(&self) -> String {
         match self {
             Self::Standard(_) => "standard output".to_owned(),
-            Self::File { path, .. } => path.display().to_string(),
+            Self::File { path, .. } => shown(path),
         }
     }
 
@@ -90,6 +95,22 @@ pub fn write_text(path: Option<&Path>, force: bool, text: &str) -> Result<(), Fa
     output.finish()
 }
 
+/// Refuses an output among the files that are read.
+pub fn refuse_inside(output: Option<&Path>, collection: &Collection) -> Result<(), Failure> {
+    let Some(output) = output.filter(|output| *output != Path::new("-")) else { return Ok(()) };
+    let parent = output.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let is_inside =
+        |folder: &Path| Some(parent.canonicalize().ok()?.starts_with(folder.canonicalize().ok()?));
+    match collection.members().iter().find(|member| is_inside(&member.path) == Some(true)) {
+        Some(member) => {
+            let (output, folder) = (shown(output), shown(&member.path));
+            let what = format!("{output} would be inside of {folder}, which is read\n  name another output");
+            Err(Failure::new(OUTPUT, what))
+        }
+        None => Ok(()),
+    }
+}
+
 /// Refuses what is there already, and always what is no file or folder: a new file would take a device's place.
 pub fn refuse_existing(path: &Path, force: bool) -> Result<(), Failure> {
     let Ok(found) = path.symlink_metadata() else { return Ok(()) };
@@ -97,27 +118,20 @@ pub fn refuse_existing(path: &Path, force: bool) -> Result<(), Failure> {
     if !(kind.is_file() || kind.is_dir() || kind.is_symlink()) {
         let what = format!(
             "{} is a device or a pipe\n  leave --output out, and redirect standard output to it",
-            path.display()
+            shown(path)
         );
         return Err(Failure::new(OUTPUT, what));
     }
     if !force {
-        let what = format!("{} exists\n  name another output, or replace it with --force", path.display());
+        let what = format!("{} exists\n  name another output, or replace it with --force", shown(path));
         return Err(Failure::new(OUTPUT, what));
     }
     Ok(())
 }
 
-fn written(name: &str, error: &std::io::Error) -> Failure {
-    match error.kind() {
-        ErrorKind::BrokenPipe => Failure::closed_pipe(),
-        _ => Failure::new(WRITE, format!("cannot write {name}: {error}")),
-    }
-}
-
-fn cannot(what: &str, path: &Path, error: &std::io::Error) -> Failure {
+pub fn cannot(what: &str, path: &Path, error: &std::io::Error) -> Failure {
     let code = if what == "create" { OUTPUT } else { WRITE };
-    Failure::new(code, format!("cannot {what} {}: {error}", path.display()))
+    Failure::new(code, format!("cannot {what} {}: {error}", shown(path)))
 }
 
 /// What a signal has to remove before it ends the process.
@@ -133,7 +147,7 @@ impl Unfinished {
         watch_signals();
         let name = path
             .file_name()
-            .ok_or_else(|| Failure::new(OUTPUT, format!("{} is no name for an output", path.display())))?;
+            .ok_or_else(|| Failure::new(OUTPUT, format!("{} is no name for an output", shown(path))))?;
         let temporary = format!(".{}.{}.tmp", name.to_string_lossy(), std::process::id());
         let temporary = path.with_file_name(temporary);
         unfinished().push(temporary.clone());

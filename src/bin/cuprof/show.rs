@@ -7,7 +7,7 @@ use cuprof::analysis::{Collection, Section, TraceError, View, terminal};
 
 use crate::args::{self, Format, Input, TraceFormat};
 use crate::exit::{Failure, INPUT, INTERNAL, SUCCESS};
-use crate::output::{Meter, Output, refuse_existing, write_text};
+use crate::output::{Meter, Output, refuse_existing, refuse_inside, write_text};
 
 pub fn summary(summary: &args::Summary) -> Result<u8, Failure> {
     let destination = &summary.destination;
@@ -27,6 +27,7 @@ pub fn summary(summary: &args::Summary) -> Result<u8, Failure> {
         _ => Section::Kernels,
     };
     let collection = open(&summary.input)?;
+    refuse_inside(output, &collection)?;
     let meter = Meter::new("reading");
     let digest = collection.digest(&summary.input.filter(), &|done, total| meter.tell(done, total))?;
     drop(meter);
@@ -48,6 +49,7 @@ pub fn trace(trace: &args::Trace) -> Result<u8, Failure> {
     let destination = &trace.destination;
     let path = destination.output.as_deref();
     let collection = open(&trace.input)?;
+    refuse_inside(path, &collection)?;
     let filter = trace.input.filter();
     let meter = Meter::new("drawing");
     let tell = |done, total| meter.tell(done, total);

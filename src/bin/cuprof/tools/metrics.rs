@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use cuprof::ErrorKind;
+use cuprof::analysis::printable;
 use cuprof::counters::{Catalogue, Metric, MetricKind, Plan, Preset, chips};
 
 use crate::args::{Chip, Metrics, MetricsCommand};
@@ -24,7 +25,8 @@ pub fn run(metrics: &Metrics) -> Result<u8, Failure> {
         }
         MetricsCommand::Presets { names } => presets(names)?,
     };
-    write_text(None, false, &text)?;
+    // Descriptions are CUPTI's.
+    write_text(None, false, &printable(&text))?;
     Ok(SUCCESS)
 }
 

@@ -9,8 +9,8 @@ use clap::CommandFactory;
 use cuprof::{ErrorKind, ResetOutcome};
 
 use crate::args::{self, Arguments};
-use crate::exit::{Failure, INPUT, NOT_READY, OUTPUT, SUCCESS, UNAVAILABLE};
-use crate::output::{Output, Unfinished, refuse_existing, write_text};
+use crate::exit::{Failure, INPUT, NOT_READY, OUTPUT, SUCCESS, UNAVAILABLE, shown};
+use crate::output::{Output, Unfinished, cannot, refuse_existing, write_text};
 
 pub fn doctor() -> Result<u8, Failure> {
     let diagnosis = cuprof::doctor();
@@ -59,18 +59,19 @@ pub fn replay(replay: &args::Replay) -> Result<u8, Failure> {
     let recording = cuprof::Replay::open(&replay.recording)?;
     // The dataset gets its name when it is whole; whatever is there is replaced then.
     let unfinished = Unfinished::beside(&output)?;
+    std::fs::create_dir_all(unfinished.path()).map_err(|error| cannot("create", &output, &error))?;
     let (profile, failed) = match recording.output(unfinished.path()).run() {
         Ok(profile) => (profile, None),
         // What could be read is in the dataset.
         Err(failed) if failed.error.kind == ErrorKind::Format && failed.profile.dataset().is_some() => {
             (*failed.profile, Some(failed.error))
         }
-        Err(failed) => return Err(Failure::of_output(&failed.error)),
+        Err(failed) => return Err(Failure::of_output(&failed.error).naming(unfinished.path(), &output)),
     };
     let replaced = replace(&output)?;
     unfinished.publish(&output, false)?;
     drop(replaced);
-    write_text(None, false, &format!("{}\n{}", output.display(), profile.summary()))?;
+    write_text(None, false, &format!("{}\n{}", shown(&output), profile.summary()))?;
     if let Some(error) = failed {
         return Err(error.into());
     }
@@ -83,12 +84,12 @@ fn replace(output: &Path) -> Result<Option<Unfinished>, Failure> {
         return Ok(None);
     }
     let failed =
-        |error: std::io::Error| Failure::new(OUTPUT, format!("cannot replace {}: {error}", output.display()));
+        |error: std::io::Error| Failure::new(OUTPUT, format!("cannot replace {}: {error}", shown(output)));
     for entry in std::fs::read_dir(output).map_err(failed)? {
         let name = entry.map_err(failed)?.file_name().to_string_lossy().into_owned();
         // Parts, unfinished parts, and those that were set aside.
         if !name.contains(".parquet") && !name.starts_with('.') {
-            let what = format!("{} is not replaced: it has {name}, which is of no dataset", output.display());
+            let what = format!("{} is not replaced: it has {name}, which is of no dataset", shown(output));
             return Err(Failure::new(OUTPUT, what));
         }
     }
