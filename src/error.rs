@@ -1,5 +1,9 @@
 //! The crate's error: what failed, which call, its code by name, and what to do next.
 
+// Benches have this file as a module of theirs.
+#[path = "error/cuda.rs"]
+pub(crate) mod cuda;
+
 use std::fmt;
 use std::path::Path;
 
@@ -175,6 +179,8 @@ impl Error {
             if let Some(code) = self.code {
                 let name = if call.starts_with("cupti") {
                     cupti_sys::result::name(code.unsigned_abs())
+                } else if call.starts_with("cu") {
+                    cuda::name(code)
                 } else {
                     None
                 };
@@ -226,6 +232,18 @@ mod tests {
             "input or output failed: cannot copy: unreadable file: a frame is damaged: bad checksum\n  try again"
         );
         assert!(std::error::Error::source(&outer).is_none());
+    }
+
+    #[test]
+    fn codes_have_the_names_that_their_libraries_give_them() {
+        let told = |call, code| Error::new(ErrorKind::Call, "x").with_call(call, code).to_string();
+        assert_eq!(
+            told("cuCtxSynchronize", 719),
+            "call failed: x (cuCtxSynchronize returned 719, CUDA_ERROR_LAUNCH_FAILED)"
+        );
+        assert!(told("cuptiSubscribe", 1).ends_with("returned 1, CUPTI_ERROR_INVALID_PARAMETER)"));
+        assert!(told("cuInit", 12_345).ends_with("(cuInit returned 12345)"));
+        assert!(told("nvmlInit", 9).ends_with("(nvmlInit returned 9)"));
     }
 
     #[test]

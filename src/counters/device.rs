@@ -78,8 +78,13 @@ impl Target {
         let ordinal = i32::try_from(device.ordinal).unwrap_or(0);
         let support = cupti.device_supported(libraries.version, ordinal).map_err(explained)?;
         if !support.supported {
-            let what = format!("{} cannot be profiled: {}", device.name, support.obstacles.join(", "));
-            return Err(Error::new(ErrorKind::NotSupported, what));
+            let why = match &support.obstacles[..] {
+                [] => "CUPTI does not say why".to_owned(),
+                obstacles => obstacles.join(", "),
+            };
+            let what = format!("{} cannot be profiled: {why}", device.name);
+            return Err(Error::new(ErrorKind::NotSupported, what)
+                .with_hint("count on another GPU; durations are traced on this one, too"));
         }
         let chip = cupti.chip_name(device.ordinal).map_err(explained)?;
         if chip != plan.chip() {

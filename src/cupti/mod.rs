@@ -28,6 +28,7 @@ pub(crate) use libraries::{Libraries, PlanningLibrary};
 pub(crate) use slot::{Holder, Slot, counts_now, kernels_are_on, leave_kernels_on};
 
 use crate::buffer::Filled;
+use crate::driver::Driver;
 use crate::error::{Error, ErrorKind, Result};
 
 /// CUPTI's functions in this process.
@@ -74,6 +75,10 @@ fn absent(call: &'static str) -> Error {
 const TRACING_FORBIDDEN: &str = "even tracing is forbidden here, which needs no privilege as a rule: ask who runs this \
     machine, container or virtual GPU to allow profiling (old drivers: NVreg_RestrictProfilingToAdminUsers=0)";
 
+/// What to do about the code that is no reason, where it is not for want of a driver.
+const UNKNOWN: &str = "CUPTI gives no reason: a kernel of the program may have failed before (compute-sanitizer finds it); \
+    see also what the driver says of the GPU in the kernel's log (dmesg)";
+
 fn failed(call: &'static str, status: c::CUptiResult) -> Error {
     use c::CUptiResult as R;
     let kind = match status {
@@ -88,6 +93,7 @@ fn failed(call: &'static str, status: c::CUptiResult) -> Error {
     // Counters need a privilege, and the remedy is about them; where even this is refused, it is another one.
     let is_tracing = call == "cuptiSubscribe" || call.starts_with("cuptiActivity");
     match cupti_sys::result::remedy(status.0) {
+        Some(_) if status == R::CUPTI_ERROR_UNKNOWN && Driver::get().is_ok() => error.with_hint(UNKNOWN),
         Some(_) if kind == ErrorKind::PermissionDenied && is_tracing => error.with_hint(TRACING_FORBIDDEN),
         Some(remedy) => error.with_hint(remedy),
         None => error,

@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 
 use libloading::Library;
 
-use crate::error::{Error, ErrorKind, Result, shown};
+use crate::error::{Error, ErrorKind, Result, cuda, shown};
 
 /// A `CUcontext` that CUDA handed out; only ever given back to CUDA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -161,15 +161,12 @@ pub use work::Stream;
 pub(crate) use work::{Function, Memory, Module, Primary};
 
 fn failed(call: &'static str, status: Status) -> Error {
-    let (kind, hint) = match status {
-        100 => (ErrorKind::NoDevice, "no CUDA device is visible: check nvidia-smi and CUDA_VISIBLE_DEVICES"),
-        STUB => (
-            ErrorKind::NoDriver,
-            "libcuda.so.1 is the toolkit's stub: remove lib64/stubs from LD_LIBRARY_PATH and install the driver",
-        ),
-        _ => (ErrorKind::Call, "see the CUresult codes of the CUDA driver API"),
+    let kind = match status {
+        100 => ErrorKind::NoDevice,
+        STUB => ErrorKind::NoDriver,
+        _ => ErrorKind::Call,
     };
-    Error::new(kind, "the CUDA driver refused").with_call(call, status).with_hint(hint)
+    Error::new(kind, "the CUDA driver refused").with_call(call, status).with_hint(cuda::remedy(status))
 }
 
 impl Driver {

@@ -104,7 +104,9 @@ impl Entered {
     fn enter(folder: &Path) -> Result<Self> {
         let marker = folder.join(WRITING);
         match File::create_new(&marker) {
-            Ok(file) => {
+            Ok(created) => {
+                // Locked by a handle that only reads: one that writes would keep the file system from becoming read-only.
+                let file = File::open(&marker).unwrap_or(created);
                 // Where the file system has no locks, a killed writer cannot be told from a running one.
                 let _unsupported = flock(&file, FlockOperation::NonBlockingLockExclusive);
                 Ok(Self { marker, _file: file })

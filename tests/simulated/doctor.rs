@@ -78,6 +78,19 @@ fn without_a_driver_that_is_the_problem_and_libraries_are_listed_all_the_same() 
 }
 
 #[test]
+fn a_named_cupti_that_is_not_there_is_a_problem_with_and_without_a_driver() -> Outcome {
+    let empty = tempfile::tempdir()?;
+    for folder in [libraries(), empty.path()] {
+        let process = Process::of(a_named_cupti_that_is_not_there_is_a_problem_with_and_without_a_driver);
+        process.with("LD_LIBRARY_PATH", folder).with("CUPROF_CUPTI_PATH", "/nowhere").run(|| {
+            assert_problem(&doctor(), Topic::Cupti, &["/nowhere", "let CUPROF_CUPTI_PATH name", "unset it"]);
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+#[test]
 fn a_stub_of_the_driver_is_the_problem() -> Outcome {
     let process =
         Process::of(a_stub_of_the_driver_is_the_problem).with("SIM_CUDA_FAIL", "cuDriverGetVersion:34");

@@ -11,9 +11,14 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use cuprof::{Builder, Dataset, Error, Profile, Profiler, Table};
+use cuprof::counters::{Plan, Session};
+use cuprof::{
+    Builder, Cache, ClockRequest, ClockStatus, Clocks, Dataset, Error, L2Control, Profile, Profiler, Stream,
+    Table, Thermal, ThermalGuard,
+};
 
 use crate::Outcome;
+use crate::killed::Mounted;
 use crate::library::{Simulated, Work, kind};
 use crate::process::{End, Process, given, is_inside, libraries, skip};
 use crate::session::Ends;
@@ -32,6 +37,10 @@ type Told = (Option<Error>, Option<Profile>);
 struct Fault {
     /// What happens.
     what: &'static str,
+    /// What the program does, which is told: a traced session, unless something else is said.
+    meet: fn(&Self) -> Outcome,
+    /// Whether its output lies in a file system of its own.
+    mounted: bool,
     /// How it is brought about.
     setup: fn(Process) -> Process,
     /// What the session is asked for.
@@ -55,6 +64,8 @@ fn end(profiler: Profiler) -> Result<Told, Box<dyn std::error::Error>> {
 
 const PLAIN: Fault = Fault {
     what: "nothing goes wrong",
+    meet: trace,
+    mounted: false,
     setup: |process| process,
     builder: |builder| builder,
     program: ten_launches,
@@ -115,10 +126,9 @@ const FAULTS: &[(&str, &[Fault])] = &[
                 cupti.work(Work { calls: 3, records: 0, ..Work::KERNEL });
                 end(profiler)
             } };
-            "launching calls fail" { program: |cupti, profiler| {
-                cupti.launch(7);
+            "three more launching calls fail" { program: |cupti, profiler| {
                 cupti.work(Work { calls: 3, fails: 1, ..Work::KERNEL });
-                end(profiler)
+                ten_launches(cupti, profiler)
             } };
             "CUPTI drops records" { program: |cupti, profiler| {
                 cupti.drop_records(5);
@@ -183,6 +193,22 @@ const FAULTS: &[(&str, &[Fault])] = &[
                 cuprof::testing::panic_in_callback("buffer_completed");
                 ten_launches(cupti, profiler)
             } };
+            "the output's disk is full" { program: |cupti, profiler| {
+                let part = given("OUTPUT").join(".launches-00000.parquet.tmp");
+                std::os::unix::fs::symlink("/dev/full", part)?;
+                ten_launches(cupti, profiler)
+            } };
+            "the output becomes read-only" { mounted: true, program: |cupti, profiler| {
+                let mut mount = std::process::Command::new("mount");
+                let folder = given("OUTPUT");
+                mount.args(["-o", "remount,ro"]).arg(folder.parent().ok_or("a folder")?);
+                assert!(mount.status()?.success());
+                ten_launches(cupti, profiler)
+            } };
+            "the output is removed" { program: |cupti, profiler| {
+                fs::remove_dir_all(given("OUTPUT"))?;
+                ten_launches(cupti, profiler)
+            } };
             "the recording's disk is full" { builder: |builder| builder.record("/dev/full").overwrite(true) };
         },
     ),
@@ -211,6 +237,47 @@ const FAULTS: &[(&str, &[Fault])] = &[
             "the program is killed after a flush" { program: |_, profiler| exits(&profiler, killed), end: End::Signal(9) };
         },
     ),
+    (
+        "Counters",
+        faults! {
+            "nothing goes wrong while counting" { meet: count };
+            "counters are not permitted" { meet: count, setup: |process| process.failing("cuptiProfilerGetCounterAvailability:*:35") };
+            "counters are not permitted, which shows when a pass starts" { meet: count, setup: |process| process.failing("cuptiRangeProfilerStart:*:35") };
+            "another program holds the counters" { meet: count, setup: |process| process.failing("cuptiProfilerGetCounterAvailability:*:26") };
+            "the GPU cannot be profiled" { meet: count, setup: |process| process.with("SIM_SUPPORT", "1") };
+            "the plan is for another chip" { meet: count, setup: |process| process.with("SIM_CHIP", "GA100") };
+            "CUPTI is older than the range profiler" { meet: count, setup: |process| process.version("12.4") };
+            "a struct of CUPTI grew in another version than expected" { meet: count, setup: |process| process.with("SIM_STRUCTS", "130000") };
+            "passes never end" { meet: count, setup: |process| process.with("SIM_ROUNDS", "never") };
+            "CUPTI drops ranges" { meet: count, setup: |process| process.with("SIM_DROPPED", "3") };
+            "a metric is not evaluated" { meet: count, setup: |process| process.with("SIM_EVALUATION_FAILS", "lts__t_sector_hit_rate.pct") };
+            "the evaluation fails" { meet: count, setup: |process| process.failing("cuptiRangeProfilerDecodeData:*:999") };
+            "no context is current" { meet: count, setup: |process| process.with("SIM_CUDA_NO_CONTEXT", "1") };
+            "a trace runs" { program: |_, profiler| {
+                let plan = Plan::new("GH100", ["dram__bytes_read.sum"])?;
+                let refused = Session::new(plan).run(|_| ()).err();
+                let (_, profile) = ten_launches(Simulated::get(), profiler)?;
+                Ok((refused, profile))
+            } };
+        },
+    ),
+    (
+        "Clocks, heat and the cache",
+        faults! {
+            "nothing goes wrong while clocks are pinned" { meet: pin, setup: with_nvml };
+            "NVML is not installed" { meet: pin, setup: |process| with_nvml(process).with("CUPROF_NVML_PATH", "/nowhere/libnvidia-ml.so.1") };
+            "NVML cannot be initialised" { meet: pin, setup: |process| with_nvml(process).with("SIM_NVML_FAIL", "nvmlInit_v2:9") };
+            "clocks may not be pinned" { meet: pin, setup: |process| with_nvml(process).with("SIM_NVML_FAIL", "nvmlDeviceSetGpuLockedClocks:4") };
+            "the GPU has no clocks to pin" { meet: pin, setup: |process| with_nvml(process).with("SIM_NVML_FAIL", "nvmlDeviceSetGpuLockedClocks:3") };
+            "others compute on the GPU" { meet: pin, setup: |process| with_nvml(process).with("SIM_NVML_PROCESSES", "own,17,18") };
+            "the GPU is partitioned" { meet: pin, setup: |process| with_nvml(process).with("SIM_NVML_MIG", "1") };
+            "the GPU stays hot" { meet: cool, setup: |process| with_nvml(process).with("SIM_NVML_MARGIN", "3") };
+            "the GPU does not tell how hot it may get" { meet: cool, setup: |process| with_nvml(process).with("SIM_NVML_FAIL", "nvmlDeviceGetTemperatureThreshold:3") };
+            "no context is current when the cache is to be emptied" { meet: empty_the_cache, setup: |process| process.with("SIM_CUDA_NO_CONTEXT", "1") };
+            "the stream is being captured" { meet: empty_the_cache, setup: |process| process.with("SIM_CUDA_CAPTURING", "1") };
+            "there is no memory for emptying the cache" { meet: empty_the_cache, setup: |process| process.with("SIM_CUDA_FAIL", "cuMemAlloc_v2:2") };
+        },
+    ),
 ];
 
 /// Ten launches that are flushed, and the end of the process.
@@ -234,11 +301,13 @@ fn broken_driver() -> std::path::PathBuf {
     folder
 }
 
+/// Prints what came of a fault.
+fn tell(key: &str, text: &str) {
+    println!("told {key} {}", text.replace('\n', " "));
+}
+
 /// Runs the session of a fault and prints what came of it, `told KEY TEXT`.
-fn meet(fault: &Fault) -> Outcome {
-    let tell = |key: &str, text: &str| println!("told {key} {}", text.replace('\n', " "));
-    // libtest's own line does not end before.
-    println!();
+fn trace(fault: &Fault) -> Outcome {
     let builder = Profiler::builder()
         .start_timeout(fault.limit)
         .finish_timeout(fault.limit)
@@ -258,9 +327,9 @@ fn meet(fault: &Fault) -> Outcome {
     if let Some(profile) = profile {
         tell("launches", &profile.launches().to_string());
         for loss in profile.losses() {
-            // How often CUPTI asks is a matter of time.
-            let count =
-                if loss.cause == "buffer_requests_declined" { "some".into() } else { loss.count.to_string() };
+            // How often CUPTI asks is a matter of time, and how many rows `env` has, of the machine.
+            let varies = ["buffer_requests_declined", "rows_not_written"].contains(&loss.cause);
+            let count = if varies { "some".into() } else { loss.count.to_string() };
             tell("also", &format!("`{}` {count}: {}", loss.cause, loss.meaning));
         }
         for warning in &profile.summary().warnings {
@@ -268,6 +337,89 @@ fn meet(fault: &Fault) -> Outcome {
         }
     }
     Ok(())
+}
+
+/// Counts two metrics of a range.
+fn count(_: &Fault) -> Outcome {
+    let counted =
+        Plan::new("GH100", ["dram__bytes_read.sum", "lts__t_sector_hit_rate.pct"]).and_then(|plan| {
+            Session::new(plan).run(|pass| pass.range("range", || _ = Simulated::get().launch(10)))
+        });
+    match counted {
+        Ok(counted) => {
+            let values = counted.rows().filter(|row| row.value.is_some()).count();
+            tell("outcome", &format!("{values} of 2 values are counted"));
+            for row in counted.rows() {
+                if let Some(reason) = row.null_reason {
+                    tell("also", &format!("{} is null: `{}`", row.metric, reason.as_str()));
+                }
+            }
+        }
+        Err(error) => {
+            tell("outcome", "no counters; the program runs on");
+            tell("end", &error.to_string());
+        }
+    }
+    let cupti = Simulated::get();
+    assert_eq!((cupti.left_on(), cupti.profiler_left_on()), (0, 0));
+    Ok(())
+}
+
+/// The simulated GPU.
+const GPU: &str = "GPU-abababab-abab-abab-abab-abababababab";
+
+/// Pins the clocks while it is safe to: the NVML is the simulated one.
+fn pin(_: &Fault) -> Outcome {
+    let guard = ClockRequest::new(Clocks::Base).gpu_uuid(GPU).start()?;
+    let pinned = guard.report().status == ClockStatus::Applied;
+    let outcome = if pinned {
+        "clocks are pinned, and released"
+    } else {
+        "clocks stay as they are; the measurement goes on"
+    };
+    tell("outcome", outcome);
+    guard.report().message.iter().for_each(|message| tell("also", message));
+    Ok(())
+}
+
+/// Waits for a GPU to be cool enough.
+fn cool(_: &Fault) -> Outcome {
+    let mut heat = ThermalGuard::open(Thermal::Auto, GPU, None)?.budget(Duration::from_millis(120));
+    match heat.before_run() {
+        Ok(_) => tell("outcome", "runs are not held back; the measurement goes on"),
+        Err(error) => {
+            tell("outcome", "an error instead of a hot run");
+            // How far it came is a matter of time.
+            tell("end", error.to_string().split(" after ").next().unwrap_or_default());
+        }
+    }
+    heat.report().message.iter().for_each(|message| tell("also", message));
+    Ok(())
+}
+
+/// Empties the cache.
+fn empty_the_cache(_: &Fault) -> Outcome {
+    let flushed =
+        L2Control::new(Cache::Flush).and_then(|mut control| control.apply_on(Stream::LEGACY_DEFAULT));
+    match flushed {
+        Ok(()) => tell("outcome", "the cache is emptied"),
+        Err(error) => {
+            tell("outcome", "an error instead of a warm cache; the program runs on");
+            tell("end", &error.to_string());
+        }
+    }
+    Ok(())
+}
+
+/// With the simulated NVML, and a folder for who has the clocks.
+fn with_nvml(process: Process) -> Process {
+    let state = libraries().join("state");
+    fs::create_dir_all(&state).unwrap();
+    let path = std::env::join_paths([libraries(), Path::new("/usr/bin"), Path::new("/bin")]).unwrap();
+    process
+        .with("PATH", path)
+        .with("CUPROF_STATE_DIR", state)
+        .with("CUPROF_NVML_PATH", libraries().join("libnvidia-ml.so.1"))
 }
 
 /// A line of the matrix: what came of it, and what the user is told.
@@ -285,8 +437,13 @@ fn line(fault: &Fault, output: &str, dataset: &Path) -> String {
     let mut texts = told("start");
     texts.extend(told("end"));
     let outcome = match (&texts[..], told("launches").first()) {
+        _ if !told("outcome").is_empty() => told("outcome").join(", "),
         ([_], None) if !told("start").is_empty() => "no session; the program runs on".to_owned(),
-        ([], Some(launches)) => format!("the session ends well: {launches} of 10 launches are told, {files}"),
+        ([], Some(launches)) => {
+            let ends =
+                if launches == "10" { "the session ends well" } else { "the session ends without an error" };
+            format!("{ends}: {launches} of 10 launches are told, {files}")
+        }
         ([_], Some(launches)) => {
             format!("an error with a profile: {launches} of 10 launches are told, {files}")
         }
@@ -320,13 +477,15 @@ fn fault_matrix() -> Outcome {
     if !cfg!(debug_assertions) {
         return skip("callbacks panic on request only in builds with debug assertions");
     }
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/FAULTS.md");
+    let kept = fs::read_to_string(&page).unwrap_or_default();
     let mut text = "\
 # What goes wrong, what comes of it, and what is told
 
 Made by running every fault on the simulated driver: `CUPROF_BLESS=1 cargo test --test simulated fault_matrix`. In each case
 a program starts a session that writes to files, launches ten kernels, and ends the session, with limits of 300 ms for calls
-that never return. In no case is the program itself disturbed: its launches run, its exit code is its own, and CUPTI's rules
-are kept.
+that never return; for counters it counts two metrics, and then clocks, heat and the cache are controlled. In no case is the
+program itself disturbed: its launches run, its exit code is its own, and CUPTI's rules are kept.
 "
     .to_owned();
     for (time, faults) in FAULTS {
@@ -334,6 +493,14 @@ are kept.
         for fault in *faults {
             let folder = tempfile::tempdir()?;
             let dataset = folder.path().join("run.cuprof");
+            let mounted = fault.mounted.then(|| Mounted::on(folder.path())).filter(|_| !is_inside());
+            if matches!(mounted, Some(None)) {
+                println!("skipped: {}: nothing can be mounted here; its row is kept as it is", fault.what);
+                let row = format!("| {} |", fault.what);
+                text += kept.lines().find(|line| line.starts_with(&row)).ok_or(row)?;
+                text += "\n";
+                continue;
+            }
             let process = (fault.setup)(Process::of(fault_matrix).version("13.5"));
             let process = process.with("FAULT", fault.what).with("OUTPUT", &dataset).ending(fault.end);
             let output = process.output(|| {
@@ -342,7 +509,10 @@ are kept.
                     .iter()
                     .flat_map(|(_, faults)| *faults)
                     .find(|fault| this.as_os_str() == fault.what);
-                meet(fault.ok_or("no such fault")?)
+                let fault = fault.ok_or("no such fault")?;
+                // libtest's own line does not end before.
+                println!();
+                (fault.meet)(fault)
             })?;
             if is_inside() {
                 return Ok(());
@@ -351,13 +521,11 @@ are kept.
         }
     }
     println!("{text}");
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/FAULTS.md");
     if std::env::var_os("CUPROF_BLESS").is_some() {
         fs::create_dir_all(page.parent().ok_or("a folder")?)?;
         fs::write(page, text)?;
         return Ok(());
     }
-    let kept = fs::read_to_string(page)?;
     for (now, before) in text.lines().zip(kept.lines()) {
         assert_eq!(now, before, "docs/FAULTS.md is out of date: run this test with CUPROF_BLESS=1");
     }

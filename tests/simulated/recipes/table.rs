@@ -17,15 +17,31 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
+/// A test that a row names.
+struct Named {
+    file: PathBuf,
+    name: String,
+    /// The row says that it does not run by itself, and what it needs.
+    is_ignored: bool,
+}
+
 /// The rows: which tests each names.
-fn rows() -> std::io::Result<BTreeMap<String, Vec<(PathBuf, String)>>> {
+fn rows() -> std::io::Result<BTreeMap<String, Vec<Named>>> {
     let text = fs::read_to_string(root().join("tests/RECIPES.md"))?;
     let mut rows = BTreeMap::new();
     for line in text.lines().filter(|line| line.starts_with("| B")) {
         let cells: Vec<_> = line.trim_matches('|').split('|').map(str::trim).collect();
-        let tests =
-            cells[2..].iter().flat_map(|cell| cell.split('`')).filter_map(|test| test.split_once("::"));
-        let tests: Vec<_> = tests.map(|(file, name)| (PathBuf::from(file), name.to_owned())).collect();
+        let mut tests = Vec::new();
+        for cell in &cells[2..] {
+            let pieces: Vec<_> = cell.split('`').collect();
+            for (index, piece) in pieces.iter().enumerate() {
+                if let Some((file, name)) = piece.split_once("::") {
+                    let is_ignored =
+                        pieces.get(index + 1).is_some_and(|next| next.starts_with(" (ignored: "));
+                    tests.push(Named { file: file.into(), name: name.to_owned(), is_ignored });
+                }
+            }
+        }
         assert!(!tests.is_empty(), "{} has no test", cells[0]);
         assert!(rows.insert(cells[0].to_owned(), tests).is_none(), "{} stands there twice", cells[0]);
     }
@@ -43,6 +59,30 @@ fn sources(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
         }
     }
     Ok(found)
+}
+
+/// What stands before a function of this name: its attributes, without their brackets. None where there is no such
+/// function, `fn NAME(`.
+fn attributes<'a>(text: &'a str, name: &str) -> Option<Vec<&'a str>> {
+    let lines: Vec<_> = text.lines().map(str::trim).collect();
+    let place = lines.iter().position(|line| functions(line).any(|function| function == name))?;
+    let before =
+        lines[..place].iter().rev().take_while(|line| line.starts_with("#[") || line.starts_with("///"));
+    Some(before.filter_map(|line| line.strip_prefix("#[")?.strip_suffix(']')).collect())
+}
+
+/// Why this is no test that runs by itself; none if it is one. Property tests are in a macro that makes them tests.
+fn is_no_test(text: &str, test: &Named) -> Option<&'static str> {
+    let Some(attributes) = attributes(text, &test.name) else { return Some("does not exist") };
+    let is_ignored = attributes.iter().any(|attribute| attribute.starts_with("ignore"));
+    match () {
+        () if !attributes.contains(&"test") => Some("is no test"),
+        // All GPU tests are, and run by a command of their own.
+        () if test.file.starts_with("tests/gpu") => None,
+        () if is_ignored && !test.is_ignored => Some("is ignored: write (ignored: what it needs) behind it"),
+        () if !is_ignored && test.is_ignored => Some("is not ignored"),
+        () => None,
+    }
 }
 
 /// The names of functions in a text, `fn NAME(`.
@@ -68,12 +108,13 @@ fn every_report_has_its_row_and_every_test_of_it_exists() -> Outcome {
     assert_eq!(rows.keys().cloned().collect::<BTreeSet<_>>(), expected);
     let mut files: BTreeMap<&Path, String> = BTreeMap::new();
     for (report, tests) in &rows {
-        for (file, name) in tests {
+        for test in tests {
+            let Named { file, name, .. } = test;
             if !files.contains_key(file.as_path()) {
                 files.insert(file, fs::read_to_string(root().join(file))?);
             }
-            let exists = functions(&files[file.as_path()]).any(|function| function == name);
-            assert!(exists, "{report} names {}::{name}, which does not exist", file.display());
+            let wrong = is_no_test(&files[file.as_path()], test);
+            assert_eq!(wrong, None, "{report} names {}::{name}", file.display());
         }
     }
     Ok(())
@@ -89,7 +130,7 @@ fn every_test_that_is_named_after_a_report_is_in_its_row() -> Outcome {
         for name in functions(&text) {
             for report in numbers(name) {
                 let row = rows.get(&report).map(Vec::as_slice).unwrap_or_default();
-                if !row.iter().any(|(listed, test)| listed == file && test == name) {
+                if !row.iter().any(|test| test.file == file && test.name == name) {
                     missing.push(format!("{report}: `{}::{name}`", file.display()));
                 }
             }
