@@ -11,6 +11,7 @@ pub(crate) mod params;
 mod pin;
 pub(crate) mod profiler;
 pub(crate) mod range_profiler;
+mod records;
 mod slot;
 
 use std::ffi::{CStr, c_char, c_void};
@@ -25,9 +26,9 @@ pub(crate) use callbacks::{
 pub(crate) use clocks::{ClockLock, ClockMode};
 pub(crate) use contexts::CONTEXTS;
 pub(crate) use libraries::{Libraries, PlanningLibrary};
+pub(crate) use records::Records;
 pub(crate) use slot::{Holder, Slot, counts_now, kernels_are_on, leave_kernels_on};
 
-use crate::buffer::Filled;
 use crate::driver::Driver;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -244,28 +245,6 @@ impl Cupti {
         call!(self, cuptiActivityGetNumDroppedRecords, std::ptr::null_mut(), 0, &raw mut dropped)?;
         Ok(dropped as u64)
     }
-
-    /// `cuptiActivityGetNextRecord` over a whole buffer: where each record begins.
-    ///
-    /// Returns whether the walk ended at the end of the valid bytes, as it should.
-    pub fn record_offsets(self, filled: &Filled, offsets: &mut Vec<u32>) -> bool {
-        offsets.clear();
-        let start = filled.block.as_ptr();
-        let mut record: *mut c::CUpti_Activity = std::ptr::null_mut();
-        loop {
-            match call!(self, cuptiActivityGetNextRecord, start, filled.valid_bytes, &raw mut record) {
-                Ok(()) => {
-                    let offset = (record as usize).wrapping_sub(start as usize);
-                    let Ok(offset) = u32::try_from(offset) else { return false };
-                    if offset as usize >= filled.valid_bytes {
-                        return false;
-                    }
-                    offsets.push(offset);
-                }
-                Err(end) => return end.code == Some(MAX_LIMIT_REACHED),
-            }
-        }
-    }
 }
 
 /// The callback domain of an API record's kind.
@@ -282,12 +261,3 @@ const INVALID_PARAMETER: i32 = c::CUptiResult::CUPTI_ERROR_INVALID_PARAMETER.0 a
 
 /// The code with which a walk over a buffer ends where it should.
 const MAX_LIMIT_REACHED: i32 = c::CUptiResult::CUPTI_ERROR_MAX_LIMIT_REACHED.0 as i32;
-
-/// The bytes of a kernel name that a record of the running session points to, without the NUL.
-///
-/// CUPTI keeps these strings for as long as the module is loaded, in fact longer; the caller copies at once.
-pub(crate) fn record_string<'a>(pointer: u64) -> Option<&'a [u8]> {
-    let pointer = pointer as usize as *const c_char;
-    // SAFETY: a name in a record that CUPTI delivered points to a NUL-terminated string that CUPTI owns.
-    (!pointer.is_null()).then(|| unsafe { CStr::from_ptr(pointer) }.to_bytes())
-}

@@ -15,7 +15,7 @@ use crate::attribute::SETTLING_ROUNDS;
 use crate::buffer::{Filled, Pool};
 use crate::capture::{CallName, Frame, Strings, Writer};
 use crate::channel;
-use crate::cupti::{self, Cupti};
+use crate::cupti::{self, Cupti, Records};
 use crate::error::{Error, Result};
 use crate::losses::Cause;
 use crate::record::{Decoder, Record};
@@ -149,19 +149,19 @@ impl Worker {
     }
 
     fn buffer(&mut self, filled: &Filled) {
-        let Self { watch, cupti, offsets, .. } = self;
-        let complete = watch.call(|| cupti.record_offsets(filled, offsets));
+        let Self { watch, cupti, offsets, recording, pipeline, .. } = self;
+        let records = watch.call(|| cupti.records(filled, offsets));
         let buffer = Buffer {
             received: Nanos::now(),
-            bytes: filled.block.bytes(filled.valid_bytes),
-            offsets: &self.offsets,
-            complete,
+            bytes: records.bytes(),
+            offsets: records.offsets(),
+            complete: records.is_complete,
         };
-        let meanings = Live(self.cupti, &self.watch);
-        if let Some(recording) = &mut self.recording {
+        let meanings = Live { cupti: *cupti, watch, records: &records };
+        if let Some(recording) = recording {
             recording.buffer(&buffer, &meanings);
         }
-        self.pipeline.buffer(&buffer, &meanings);
+        pipeline.buffer(&buffer, &meanings);
     }
 
     fn housekeeping(&mut self) {
@@ -273,15 +273,19 @@ impl Worker {
 }
 
 /// The meanings in this process.
-struct Live<'a>(Cupti, &'a Watch);
+struct Live<'a> {
+    cupti: Cupti,
+    watch: &'a Watch,
+    records: &'a Records<'a>,
+}
 
 impl Meanings for Live<'_> {
     fn string(&self, pointer: u64) -> Option<&[u8]> {
-        cupti::record_string(pointer)
+        self.records.name(pointer)
     }
 
     fn call_name(&self, kind: u32, cbid: u32) -> Option<String> {
-        self.1.call(|| self.0.callback_name(cupti::api_domain(kind), cbid))
+        self.watch.call(|| self.cupti.callback_name(cupti::api_domain(kind), cbid))
     }
 }
 

@@ -32,7 +32,7 @@ fn a_bench_times_what_its_annotations_launch_and_then_counts_it() -> Outcome {
         let cupti = Simulated::get();
         let bench =
             Bench::new("simulated").configs([1_u32, 5]).parameters(["launches"]).runs(25).metrics([READ]);
-        let folder = tempfile::tempdir()?;
+        let folder = crate::process::folder()?;
         let (traced, output) = (folder.path().join("trace.cuprof"), folder.path().join("bench.cuprof"));
         let bench = bench.order(Order::Shuffled(1)).trace(&traced).progress(false);
         let report = bench.run(|run, count| {

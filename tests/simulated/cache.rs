@@ -35,7 +35,7 @@ fn held(calls: &[String]) -> [(usize, usize); 3] {
 
 #[test]
 fn a_flush_is_one_kernel_and_everything_is_given_back() -> Outcome {
-    let folder = tempfile::tempdir()?;
+    let folder = crate::process::folder()?;
     let process = Process::of(a_flush_is_one_kernel_and_everything_is_given_back);
     process.with(JOURNAL, folder.path().join("journal")).run(|| {
         let journal = given(JOURNAL);
@@ -70,7 +70,7 @@ fn a_flush_is_one_kernel_and_everything_is_given_back() -> Outcome {
 
 #[test]
 fn a_fill_is_one_memset_and_keeping_asks_for_nothing() -> Outcome {
-    let folder = tempfile::tempdir()?;
+    let folder = crate::process::folder()?;
     let process = Process::of(a_fill_is_one_memset_and_keeping_asks_for_nothing);
     process.with(JOURNAL, folder.path().join("journal")).run(|| {
         let journal = given(JOURNAL);
@@ -106,7 +106,7 @@ fn wherever_the_driver_refuses_nothing_is_kept() -> Outcome {
         ("cuLaunchKernel", "cuLaunchKernel"),
     ];
     for (call, told) in calls {
-        let folder = tempfile::tempdir()?;
+        let folder = crate::process::folder()?;
         let process = Process::of(wherever_the_driver_refuses_nothing_is_kept)
             .with(JOURNAL, folder.path().join("journal"))
             .with("SIM_CUDA_FAIL", format!("{call}:2"))
@@ -158,7 +158,7 @@ fn a_stream_that_is_being_captured_is_left_alone() -> Outcome {
 
 #[test]
 fn a_counter_session_flushes_before_each_range_of_each_pass() -> Outcome {
-    let folder = tempfile::tempdir()?;
+    let folder = crate::process::folder()?;
     let process = Process::of(a_counter_session_flushes_before_each_range_of_each_pass);
     process.with(JOURNAL, folder.path().join("journal")).run(|| {
         let journal = given(JOURNAL);
@@ -184,7 +184,7 @@ fn a_counter_session_flushes_before_each_range_of_each_pass() -> Outcome {
 
 #[test]
 fn what_is_left_in_the_cache_is_counted_by_a_kernel_of_the_crate() -> Outcome {
-    let folder = tempfile::tempdir()?;
+    let folder = crate::process::folder()?;
     let process = Process::of(what_is_left_in_the_cache_is_counted_by_a_kernel_of_the_crate);
     process.with(JOURNAL, folder.path().join("journal")).run(|| {
         let journal = given(JOURNAL);

@@ -30,7 +30,7 @@ const SIGTERM: i32 = 15;
 
 /// A process of a test, with the simulated `nvidia-smi` and a folder of its own. The folder must outlive it.
 fn process<Test: Fn() -> Outcome>(test: Test) -> Result<(Process, TempDir), std::io::Error> {
-    let folder = tempfile::tempdir()?;
+    let folder = crate::process::folder()?;
     let path =
         std::env::join_paths([libraries(), Path::new("/usr/bin"), Path::new("/bin")]).unwrap_or_default();
     let process = Process::of(test)

@@ -64,7 +64,7 @@ fn counts_ranges_in_passes() -> Outcome {
     ];
     assert_eq!(rows, [of_one, of_one].concat());
 
-    let folder = tempfile::tempdir()?;
+    let folder = crate::process::folder()?;
     let path = folder.path().join("counters.cuprof");
     counted.write(&path)?;
     let dataset = Dataset::open(&path)?;
@@ -238,7 +238,7 @@ fn a_plan_for_another_chip_is_refused() -> Outcome {
 #[test]
 fn without_a_context_the_primary_one_is_retained_and_released() -> Outcome {
     const JOURNAL: &str = "SIM_CUDA_JOURNAL";
-    let folder = tempfile::tempdir()?;
+    let folder = crate::process::folder()?;
     let process = Process::of(without_a_context_the_primary_one_is_retained_and_released)
         .with("SIM_CUDA_NO_CONTEXT", "1")
         .with("SIM_CUDA_DEVICES", "1,2")
@@ -460,7 +460,7 @@ fn whichever_call_fails_nothing_is_left_on() -> Outcome {
 
 #[test]
 fn without_the_libraries_for_counters_it_says_which() -> Outcome {
-    let folder = tempfile::tempdir()?;
+    let folder = crate::process::folder()?;
     let process = Process::of(without_the_libraries_for_counters_it_says_which);
     let copy = folder.path().join("libcupti.so.13");
     if !crate::process::is_inside() {
@@ -521,7 +521,7 @@ fn work_with_more_ranges_than_there_was_room_for_begins_anew() -> Outcome {
 #[test]
 fn the_cache_is_flushed_before_each_pass_and_each_outer_range() -> Outcome {
     const JOURNAL: &str = "SIM_CUDA_JOURNAL";
-    let folder = tempfile::tempdir()?;
+    let folder = crate::process::folder()?;
     let process = Process::of(the_cache_is_flushed_before_each_pass_and_each_outer_range);
     process.with(JOURNAL, folder.path().join("journal")).run(|| {
         let flushes = || -> std::io::Result<usize> {

@@ -38,7 +38,7 @@ fn replay(file: &Path, bytes: &[u8]) -> Result<Profile, (Box<Error>, Option<Box<
 
 #[test]
 fn a_recording_that_is_cut_off_anywhere_gives_what_came_before() -> Outcome {
-    let folder = tempfile::tempdir()?;
+    let folder = crate::process::folder()?;
     let path = folder.path().join("run.cuprofrec");
     record(&path)?;
     if is_inside() {
@@ -68,7 +68,7 @@ fn a_recording_that_is_cut_off_anywhere_gives_what_came_before() -> Outcome {
 
 #[test]
 fn a_recording_with_a_changed_byte_anywhere_is_noticed() -> Outcome {
-    let folder = tempfile::tempdir()?;
+    let folder = crate::process::folder()?;
     let path = folder.path().join("run.cuprofrec");
     if is_inside() {
         return Ok(());
@@ -94,7 +94,7 @@ fn a_recording_with_a_changed_byte_anywhere_is_noticed() -> Outcome {
 
 #[test]
 fn what_is_no_recording_is_refused_by_name() -> Outcome {
-    let folder = tempfile::tempdir()?;
+    let folder = crate::process::folder()?;
     let path = folder.path().join("other.cuprofrec");
     for bytes in [&b""[..], b"CUPROF", b"PAR1 and more than eight bytes", &[0; 4096], b"CUPROFR\x02......"] {
         let Err((error, _)) = replay(&path, bytes) else { panic!("{bytes:?} was taken") };

@@ -61,7 +61,7 @@ fn a_healthy_machine_is_told_so_and_nothing_is_left_on() -> Outcome {
 
 #[test]
 fn without_a_driver_that_is_the_problem_and_libraries_are_listed_all_the_same() -> Outcome {
-    let empty = tempfile::tempdir()?;
+    let empty = crate::process::folder()?;
     let process = Process::of(without_a_driver_that_is_the_problem_and_libraries_are_listed_all_the_same);
     process.with("LD_LIBRARY_PATH", empty.path()).run(|| {
         let diagnosis = doctor();
@@ -79,7 +79,7 @@ fn without_a_driver_that_is_the_problem_and_libraries_are_listed_all_the_same() 
 
 #[test]
 fn a_named_cupti_that_is_not_there_is_a_problem_with_and_without_a_driver() -> Outcome {
-    let empty = tempfile::tempdir()?;
+    let empty = crate::process::folder()?;
     for folder in [libraries(), empty.path()] {
         let process = Process::of(a_named_cupti_that_is_not_there_is_a_problem_with_and_without_a_driver);
         process.with("LD_LIBRARY_PATH", folder).with("CUPROF_CUPTI_PATH", "/nowhere").run(|| {
@@ -102,7 +102,7 @@ fn a_stub_of_the_driver_is_the_problem() -> Outcome {
 
 #[test]
 fn a_stub_in_the_process_is_named_with_its_folder() -> Outcome {
-    let folder = tempfile::tempdir()?;
+    let folder = crate::process::folder()?;
     let stubs = folder.path().join("stubs");
     fs::create_dir(&stubs)?;
     fs::copy(libraries().join("libcuda.so.1"), stubs.join("libcuda.so.1"))?;
@@ -129,7 +129,7 @@ fn a_machine_without_a_gpu_is_told_so() -> Outcome {
 
 #[test]
 fn without_cupti_every_path_that_was_tried_is_listed() -> Outcome {
-    let folder = tempfile::tempdir()?;
+    let folder = crate::process::folder()?;
     symlink(libraries().join("libcuda.so.1"), folder.path().join("libcuda.so.1"))?;
     Process::of(without_cupti_every_path_that_was_tried_is_listed)
         .with("LD_LIBRARY_PATH", folder.path())
@@ -153,7 +153,7 @@ fn without_cupti_every_path_that_was_tried_is_listed() -> Outcome {
 
 #[test]
 fn a_library_newer_than_the_driver_is_passed_over_and_others_are_named() -> Outcome {
-    let folder = tempfile::tempdir()?;
+    let folder = crate::process::folder()?;
     let home = folder.path().join("cuda/extras/CUPTI/lib64");
     fs::create_dir_all(&home)?;
     for name in ["libcupti.so.13", "libcupti.so.12"] {
@@ -273,7 +273,7 @@ fn a_running_session_is_not_disturbed() -> Outcome {
 
 #[test]
 fn libraries_that_counters_need_are_looked_for_beside_cupti() -> Outcome {
-    let folder = tempfile::tempdir()?;
+    let folder = crate::process::folder()?;
     fs::copy(libraries().join("libcupti.so.13"), folder.path().join("libcupti.so.13"))?;
     for (file, expected) in [
         ("", "warning: counters: libnvperf_host.so and libnvperf_target.so are not beside CUPTI"),
@@ -319,7 +319,7 @@ fn known_issues_of_the_version_are_told_and_stored_with_a_session() -> Outcome {
             assert_eq!(has("names its threads through NVTX crashes"), std::env::var("SIM_API")? == "130000");
 
             // Those that can affect it are in the session's facts.
-            let folder = tempfile::tempdir()?;
+            let folder = crate::process::folder()?;
             let output = folder.path().join("run.cuprof");
             let profiler = Profiler::builder().output(&output).start()?;
             Simulated::get().launch(1);

@@ -491,7 +491,7 @@ program itself disturbed: its launches run, its exit code is its own, and CUPTI'
     for (time, faults) in FAULTS {
         write!(text, "\n## {time}\n\n| fault | what comes of it | what is told |\n|---|---|---|\n")?;
         for fault in *faults {
-            let folder = tempfile::tempdir()?;
+            let folder = crate::process::folder()?;
             let dataset = folder.path().join("run.cuprof");
             let mounted = fault.mounted.then(|| Mounted::on(folder.path())).filter(|_| !is_inside());
             if matches!(mounted, Some(None)) {

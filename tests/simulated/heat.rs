@@ -67,7 +67,7 @@ fn a_gpu_that_stays_hot_is_an_error_after_the_budget() -> Outcome {
 #[test]
 fn the_gpu_is_found_by_its_uuid_and_not_by_its_number() -> Outcome {
     let process = process(the_gpu_is_found_by_its_uuid_and_not_by_its_number);
-    let folder = tempfile::tempdir()?;
+    let folder = crate::process::folder()?;
     let journal = folder.path().join("journal");
     process.with("SIM_NVML_JOURNAL", &journal).run(|| {
         let journal = crate::process::given("SIM_NVML_JOURNAL");

@@ -84,7 +84,7 @@ fn a_process_killed_at_any_moment_keeps_every_part_that_was_finished() -> Outcom
     let seed: u64 = seed.unwrap_or_else(|| std::process::id().into());
     println!("CUPROF_TEST_SEED={seed}");
     let mut state = seed;
-    let folder = tempfile::tempdir()?;
+    let folder = crate::process::folder()?;
     let mut unfinished = 0;
     for number in 0..KILLED {
         let output = folder.path().join(format!("{number}.cuprof"));
@@ -138,7 +138,7 @@ fn others_can_open(folder: &Path) -> Outcome {
 #[test]
 fn an_output_that_is_removed_under_a_session_is_an_error_and_not_the_end() -> Outcome {
     Process::of(an_output_that_is_removed_under_a_session_is_an_error_and_not_the_end).run(|| {
-        let folder = tempfile::tempdir()?;
+        let folder = crate::process::folder()?;
         let output = folder.path().join("run.cuprof");
         let profiler = Profiler::builder().output(&output).start()?;
         let cupti = Simulated::get();
@@ -186,7 +186,7 @@ impl Drop for Mounted {
 
 #[test]
 fn a_folder_that_becomes_read_only_keeps_what_is_finished_and_the_rest_is_told() -> Outcome {
-    let folder = tempfile::tempdir()?;
+    let folder = crate::process::folder()?;
     // Permissions do not stop an administrator, a file system does.
     let mounted = if is_inside() { None } else { Mounted::on(folder.path()) };
     let process = Process::of(a_folder_that_becomes_read_only_keeps_what_is_finished_and_the_rest_is_told);

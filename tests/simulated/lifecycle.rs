@@ -39,7 +39,7 @@ fn b44_a_process_without_gpu_work_is_never_flushed() -> Outcome {
     // A CUPTI that never came up can hang when asked to.
     let process = Process::of(b44_a_process_without_gpu_work_is_never_flushed);
     process.failing("cuptiActivityFlushAll:*:hang").run(|| {
-        let folder = tempfile::tempdir()?;
+        let folder = crate::process::folder()?;
         let output = folder.path().join("run.cuprof");
         let profiler = Profiler::builder().output(&output).start()?;
         {
@@ -62,7 +62,7 @@ fn b44_a_process_without_gpu_work_is_never_flushed() -> Outcome {
 fn b44_a_flush_that_never_returns_is_left_alone_and_told() -> Outcome {
     let process = Process::of(b44_a_flush_that_never_returns_is_left_alone_and_told);
     process.failing("cuptiActivityFlushAll:*:hang").run(|| {
-        let folder = tempfile::tempdir()?;
+        let folder = crate::process::folder()?;
         let output = folder.path().join("run.cuprof");
         let profiler = Profiler::builder().output(&output).finish_timeout(SOON).start()?;
         let cupti = Simulated::get();
@@ -91,7 +91,7 @@ fn b44_a_flush_that_never_returns_is_left_alone_and_told() -> Outcome {
 #[test]
 fn a_flush_that_hangs_with_cuptis_lock_does_not_take_the_profile_along() -> Outcome {
     Process::of(a_flush_that_hangs_with_cuptis_lock_does_not_take_the_profile_along).run(|| {
-        let folder = tempfile::tempdir()?;
+        let folder = crate::process::folder()?;
         let output = folder.path().join("run.cuprof");
         let profiler = Profiler::builder().output(&output).finish_timeout(SOON).start()?;
         let cupti = Simulated::get();
@@ -156,7 +156,7 @@ fn failing_calls_at_the_end_are_counted_and_told_in_the_dataset() -> Outcome {
     let process = Process::of(failing_calls_at_the_end_are_counted_and_told_in_the_dataset);
     let process = process.failing("cuptiActivityFlushAll:0:999,cuptiActivityDisable:1:999");
     process.with("SIM_CUDA_FAIL", "cuCtxSynchronize:719,cuInit:999").run(|| {
-        let folder = tempfile::tempdir()?;
+        let folder = crate::process::folder()?;
         let output = folder.path().join("run.cuprof");
         let profiler = Profiler::builder().output(&output).start()?;
         let cupti = Simulated::get();
@@ -175,7 +175,7 @@ fn failing_calls_at_the_end_are_counted_and_told_in_the_dataset() -> Outcome {
 #[test]
 fn a_session_that_is_dropped_has_complete_files() -> Outcome {
     Process::of(a_session_that_is_dropped_has_complete_files).run(|| {
-        let folder = tempfile::tempdir()?;
+        let folder = crate::process::folder()?;
         let output = folder.path().join("run.cuprof");
         let profiler = Profiler::builder().output(&output).start()?;
         let cupti = Simulated::get();
@@ -192,7 +192,7 @@ fn a_session_that_is_dropped_has_complete_files() -> Outcome {
 #[test]
 fn b82_a_session_that_is_dropped_by_a_panic_has_complete_files() -> Outcome {
     Process::of(b82_a_session_that_is_dropped_by_a_panic_has_complete_files).run(|| {
-        let folder = tempfile::tempdir()?;
+        let folder = crate::process::folder()?;
         let output = folder.path().join("run.cuprof");
         let cupti = Simulated::get();
         let unwound = catch_unwind(AssertUnwindSafe(|| {
@@ -215,7 +215,7 @@ fn b82_a_session_that_is_dropped_by_a_panic_has_complete_files() -> Outcome {
 #[test]
 fn a_forked_child_can_neither_finish_nor_disturb_its_parents_session() -> Outcome {
     Process::of(a_forked_child_can_neither_finish_nor_disturb_its_parents_session).run(|| {
-        let folder = tempfile::tempdir()?;
+        let folder = crate::process::folder()?;
         let output = folder.path().join("run.cuprof");
         let mut profiler = Some(Profiler::builder().output(&output).start()?);
         let cupti = Simulated::get();
@@ -328,7 +328,7 @@ fn b40_a_thousand_sessions_in_a_row_do_not_grow() -> Outcome {
 fn thirty_million_launches_do_not_grow() -> Outcome {
     const MILLION: u32 = 1_000_000;
     const STEP: u32 = 4_000;
-    let folder = tempfile::tempdir()?;
+    let folder = crate::process::folder()?;
     let process = Process::of(thirty_million_launches_do_not_grow).version("13.5").lasting(1200);
     let output = process.with("OUTPUT", folder.path().join("run.cuprof")).output(|| {
         let cupti = Simulated::get();
@@ -372,7 +372,7 @@ fn work_between_two_sessions_is_in_neither_and_hides_nothing_of_the_second() -> 
         cupti.launch(1);
         assert_eq!(profiler.whole()?.launches(), 1);
         cupti.launch(10);
-        let folder = tempfile::tempdir()?;
+        let folder = crate::process::folder()?;
         let output = folder.path().join("run.cuprof");
         let profiler = Profiler::builder().output(&output).start()?;
         cupti.work(Work { calls: 20, ..Work::KERNEL });
@@ -403,7 +403,7 @@ fn a_later_session_may_name_the_same_library_in_another_way() -> Outcome {
     Process::of(a_later_session_may_name_the_same_library_in_another_way).run(|| {
         Profiler::builder().start()?.whole()?;
         let library = given("CUPROF_CUPTI_PATH");
-        let folder = tempfile::tempdir()?;
+        let folder = crate::process::folder()?;
         let link = folder.path().join("link.so.13");
         std::os::unix::fs::symlink(&library, &link)?;
         Profiler::builder().cupti_path(&link).start()?.whole()?;

@@ -27,7 +27,7 @@ fn assert_says(error: &Error, words: &[&str]) {
 
 #[test]
 fn b08_without_a_driver_the_error_names_the_library_and_the_remedy() -> Outcome {
-    let empty = tempfile::tempdir()?;
+    let empty = crate::process::folder()?;
     let process = Process::of(b08_without_a_driver_the_error_names_the_library_and_the_remedy);
     process.with("LD_LIBRARY_PATH", empty.path()).run(|| match Profiler::builder().start() {
         Err(error) if error.kind == ErrorKind::NoDriver => {
@@ -40,7 +40,7 @@ fn b08_without_a_driver_the_error_names_the_library_and_the_remedy() -> Outcome 
 
 #[test]
 fn a_driver_that_is_no_library_is_no_driver() -> Outcome {
-    let folder = tempfile::tempdir()?;
+    let folder = crate::process::folder()?;
     fs::write(folder.path().join("libcuda.so.1"), "text")?;
     let process = Process::of(a_driver_that_is_no_library_is_no_driver);
     process.with("LD_LIBRARY_PATH", folder.path()).run(|| {
@@ -64,7 +64,7 @@ fn b02_the_toolkits_stub_of_the_driver_is_recognised() -> Outcome {
 
 #[test]
 fn b01_without_cupti_the_error_lists_every_path_that_was_tried() -> Outcome {
-    let folder = tempfile::tempdir()?;
+    let folder = crate::process::folder()?;
     symlink(libraries().join("libcuda.so.1"), folder.path().join("libcuda.so.1"))?;
     Process::of(b01_without_cupti_the_error_lists_every_path_that_was_tried)
         .with("LD_LIBRARY_PATH", folder.path())
@@ -89,7 +89,7 @@ fn b01_without_cupti_the_error_lists_every_path_that_was_tried() -> Outcome {
 fn cupti_is_found_through_the_library_path() -> Outcome {
     let process = Process::of(cupti_is_found_through_the_library_path).with("CUPROF_CUPTI_PATH", "");
     process.run(|| {
-        let folder = tempfile::tempdir()?;
+        let folder = crate::process::folder()?;
         let dataset = folder.path().join("run.cuprof");
         Profiler::builder().output(&dataset).start()?.whole()?;
         let path = Dataset::open(&dataset)?.env()?.remove("cupti.path").unwrap_or_default();
@@ -103,7 +103,7 @@ fn cupti_is_found_through_the_library_path() -> Outcome {
 
 #[test]
 fn a_foreign_library_named_libcupti_is_refused_by_name() -> Outcome {
-    let folder = tempfile::tempdir()?;
+    let folder = crate::process::folder()?;
     let foreign = folder.path().join("libcupti.so.13");
     fs::copy(libraries().join("libcuda.so.1"), &foreign)?;
     let process = Process::of(a_foreign_library_named_libcupti_is_refused_by_name);
@@ -145,7 +145,7 @@ fn a_cupti_that_cannot_tell_its_version_is_an_error_with_its_code() -> Outcome {
 fn a_cupti_newer_than_everything_known_is_read_by_the_known_part_of_its_records() -> Outcome {
     let process = Process::of(a_cupti_newer_than_everything_known_is_read_by_the_known_part_of_its_records);
     process.version("13.99").run(|| {
-        let folder = tempfile::tempdir()?;
+        let folder = crate::process::folder()?;
         let profiler = Profiler::builder().output(folder.path().join("run.cuprof")).start()?;
         let cupti = Simulated::get();
         cupti.launch(10);

@@ -13,7 +13,7 @@ use crate::session::Ends;
 #[test]
 fn an_output_without_permission_is_an_error_before_anything_starts() -> Outcome {
     Process::of(an_output_without_permission_is_an_error_before_anything_starts).run(|| {
-        let folder = tempfile::tempdir()?;
+        let folder = crate::process::folder()?;
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o555))?;
         // Root may write there all the same, but nobody may make a folder in /proc.
         let root = fs::write(folder.path().join("probe"), []).is_ok();
@@ -36,7 +36,7 @@ fn an_output_without_permission_is_an_error_before_anything_starts() -> Outcome 
 #[test]
 fn an_existing_dataset_is_refused_unless_overwriting_was_asked_for() -> Outcome {
     Process::of(an_existing_dataset_is_refused_unless_overwriting_was_asked_for).run(|| {
-        let folder = tempfile::tempdir()?;
+        let folder = crate::process::folder()?;
         let output = folder.path().join("run.cuprof");
         let session = |launches, overwrite| -> Outcome {
             let profiler = Profiler::builder().output(&output).overwrite(overwrite).start()?;
@@ -59,7 +59,7 @@ fn an_existing_dataset_is_refused_unless_overwriting_was_asked_for() -> Outcome 
 #[test]
 fn a_foreign_folder_is_never_taken_for_output() -> Outcome {
     Process::of(a_foreign_folder_is_never_taken_for_output).run(|| {
-        let folder = tempfile::tempdir()?;
+        let folder = crate::process::folder()?;
         fs::write(folder.path().join("thesis.tex"), "all my work")?;
         for overwrite in [false, true] {
             let Err(error) = Profiler::builder().output(folder.path()).overwrite(overwrite).start() else {
@@ -76,7 +76,7 @@ fn a_foreign_folder_is_never_taken_for_output() -> Outcome {
 #[test]
 fn a_file_is_never_taken_for_an_output_folder() -> Outcome {
     Process::of(a_file_is_never_taken_for_an_output_folder).run(|| {
-        let file = tempfile::NamedTempFile::new()?;
+        let file = tempfile::NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR"))?;
         fs::write(file.path(), "content")?;
         for overwrite in [false, true] {
             let Err(error) = Profiler::builder().output(file.path()).overwrite(overwrite).start() else {
@@ -92,7 +92,7 @@ fn a_file_is_never_taken_for_an_output_folder() -> Outcome {
 #[test]
 fn an_existing_recording_is_refused_and_leaves_no_dataset() -> Outcome {
     Process::of(an_existing_recording_is_refused_and_leaves_no_dataset).run(|| {
-        let folder = tempfile::tempdir()?;
+        let folder = crate::process::folder()?;
         let recording = folder.path().join("run.cuprofrec");
         let output = folder.path().join("run.cuprof");
         fs::write(&recording, "precious")?;
@@ -138,7 +138,7 @@ fn assert_a_full_disk_is_told(folder: &std::path::Path) -> Outcome {
 
 #[test]
 fn on_a_full_disk_finished_parts_stay_and_the_loss_is_told() -> Outcome {
-    let folder = tempfile::tempdir()?;
+    let folder = crate::process::folder()?;
     let mounted = std::process::Command::new("mount")
         .args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"])
         .arg(folder.path())
@@ -162,7 +162,7 @@ fn a_limit_on_file_sizes_is_an_error_and_not_the_end() -> Outcome {
     // Without the signal, writing past the limit is an error like any other.
     let process = Process::of(a_limit_on_file_sizes_is_an_error_and_not_the_end);
     process.after("trap '' XFSZ; ulimit -f 16;").run(|| {
-        let folder = tempfile::tempdir()?;
+        let folder = crate::process::folder()?;
         let output = folder.path().join("run.cuprof");
         let profiler = Profiler::builder().output(&output).start()?;
         Simulated::get().launch(20_000);
@@ -180,7 +180,7 @@ fn a_limit_on_file_sizes_is_an_error_and_not_the_end() -> Outcome {
 #[test]
 fn a_recording_onto_a_full_disk_is_an_error_and_the_dataset_is_whole() -> Outcome {
     Process::of(a_recording_onto_a_full_disk_is_an_error_and_the_dataset_is_whole).run(|| {
-        let folder = tempfile::tempdir()?;
+        let folder = crate::process::folder()?;
         let output = folder.path().join("run.cuprof");
         let builder = Profiler::builder().output(&output).record("/dev/full").overwrite(true);
         let profiler = builder.start()?;

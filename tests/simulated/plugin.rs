@@ -2,24 +2,58 @@
 #![expect(unsafe_code, reason = "calls the functions of a library that was opened at run time")]
 
 use std::ffi::{CString, c_char};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use cuprof::{Dataset, Table};
 use libloading::Library;
 
 use crate::Outcome;
 use crate::library::Simulated;
-use crate::process::{End, Process, given, skip};
+use crate::process::{End, Process, given};
 
 struct Plugin(Library);
 
 impl Plugin {
-    /// Where cargo puts it, if it was built.
-    fn path() -> Option<PathBuf> {
-        let mut path = std::env::current_exe().ok()?;
-        path.pop();
-        path.pop();
-        Some(path.join("examples/libprofiled_plugin.so")).filter(|path| path.exists())
+    /// Where it is. Cargo builds it with all tests, but not with one of them, so that it is built here as this program
+    /// was, which takes no time where it is there.
+    fn path() -> Result<&'static Path, Box<dyn std::error::Error>> {
+        static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+        let build = || -> Result<PathBuf, Box<dyn std::error::Error>> {
+            // TARGET/PROFILE/deps/simulated-HASH
+            let program = std::env::current_exe()?;
+            let profile = program.ancestors().nth(2).ok_or("a folder for the profile")?;
+            let name = match profile.file_name().ok_or("a profile")?.to_str().ok_or("a text")? {
+                "debug" => "dev",
+                other => other,
+            };
+            let features = [
+                ("nvtx", cfg!(feature = "nvtx")),
+                ("tracing", cfg!(feature = "tracing")),
+                ("analysis", cfg!(feature = "analysis")),
+                ("cli", cfg!(feature = "cli")),
+                ("bindgen", cfg!(feature = "bindgen")),
+            ];
+            let features: Vec<_> =
+                features.iter().filter(|(_, is_on)| *is_on).map(|(name, _)| *name).collect();
+            let output = std::process::Command::new(env!("CARGO"))
+                .args(["build", "--locked", "--example", "profiled_plugin", "--profile", name, "--features"])
+                .args([features.join(","), "--target-dir".to_owned()])
+                .arg(profile.parent().ok_or("a folder for targets")?)
+                .current_dir(env!("CARGO_MANIFEST_DIR"))
+                .output()?;
+            let library = profile.join("examples/libprofiled_plugin.so");
+            if output.status.success() && library.exists() {
+                return Ok(library);
+            }
+            let said = String::from_utf8_lossy(&output.stderr);
+            Err(format!("examples/profiled_plugin.rs could not be built as {}: {said}", library.display())
+                .into())
+        };
+        match BUILT.get_or_init(|| build().map_err(|error| error.to_string())) {
+            Ok(path) => Ok(path),
+            Err(error) => Err(error.clone().into()),
+        }
     }
 
     fn open() -> Result<Self, Box<dyn std::error::Error>> {
@@ -55,10 +89,8 @@ fn with_plugin(process: Process, inside: fn(Plugin) -> Outcome, rows: u64, compl
     if crate::process::is_inside() {
         return process.run(|| inside(Plugin::open()?));
     }
-    let Some(path) = Plugin::path() else {
-        return skip("`cargo build --example profiled_plugin` makes the library that this test loads");
-    };
-    let folder = tempfile::tempdir()?;
+    let path = Plugin::path()?;
+    let folder = crate::process::folder()?;
     let output = folder.path().join("run.cuprof");
     process.with("PLUGIN", path).with("OUTPUT", &output).run(|| Ok(()))?;
     let dataset = Dataset::open(&output)?;

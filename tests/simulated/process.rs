@@ -98,7 +98,7 @@ impl Process {
         if is_inside() {
             return self;
         }
-        let folder = tempfile::tempdir().unwrap();
+        let folder = folder().unwrap();
         let library = folder.path().join("libcupti.so.13");
         fs::write(&library, take_out(fs::read(libraries().join("libcupti.so.13")).unwrap(), functions))
             .unwrap();
@@ -245,6 +245,11 @@ pub fn libraries() -> &'static Path {
         }
         folder
     })
+}
+
+/// A folder that is removed when it is dropped; where a test was killed, it lies among what cargo cleans up.
+pub fn folder() -> std::io::Result<tempfile::TempDir> {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))
 }
 
 /// A number for everything that the libraries are made of.

@@ -19,7 +19,7 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 /// Runs a session with a dataset around some work. The dataset is there for as long as its folder.
 fn session(work: impl FnOnce(Simulated)) -> Result<(Profile, Dataset, TempDir)> {
-    let folder = tempfile::tempdir()?;
+    let folder = crate::process::folder()?;
     let output = folder.path().join("run.cuprof");
     // No flush but the last, so that tests decide what CUPTI holds.
     let profiler = Profiler::builder().output(&output).flush_period(Duration::ZERO).start()?;

@@ -102,7 +102,7 @@ pub fn traced_as<T>(
     losses: &[(&str, u64)],
     work: impl FnOnce(Simulated) -> T,
 ) -> Result<Traced> {
-    let folder = tempfile::tempdir()?;
+    let folder = crate::process::folder()?;
     let output = folder.path().join("run.cuprof");
     let profiler = builder.output(&output).start()?;
     work(Simulated::get());
@@ -149,6 +149,17 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>> {
         }
     }
     Ok(found)
+}
+
+#[test]
+fn folders_of_tests_lie_where_cargo_cleans_up() -> Result<()> {
+    // In two pieces, so that this line is none of them.
+    let elsewhere = concat!("tempfile::temp", "dir()");
+    for path in files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/simulated"))? {
+        let text = std::fs::read_to_string(&path)?;
+        assert!(!text.contains(elsewhere), "{}: use process::folder", path.display());
+    }
+    Ok(())
 }
 
 #[test]

@@ -18,7 +18,7 @@ fn session_of(launches: u32) -> Result<Profile, Box<dyn std::error::Error>> {
 
 #[track_caller]
 fn another_profiler_is_busy(code: i32) -> Outcome {
-    let folder = tempfile::tempdir()?;
+    let folder = crate::process::folder()?;
     let output = folder.path().join("run.cuprof");
     let cupti = Simulated::get();
     let Err(error) = Profiler::builder().output(&output).record(folder.path().join("run.cuprofrec")).start()
@@ -60,7 +60,7 @@ fn b11_a_second_subscriber_is_refused_in_the_words_of_old_versions_too() -> Outc
 fn a_refused_start_leaves_a_dataset_that_it_may_overwrite() -> Outcome {
     let process = Process::of(a_refused_start_leaves_a_dataset_that_it_may_overwrite);
     process.run(|| {
-        let folder = tempfile::tempdir()?;
+        let folder = crate::process::folder()?;
         let output = folder.path().join("run.cuprof");
         let builder = Profiler::builder().output(&output).overwrite(true);
         let profiler = builder.clone().start()?;
@@ -113,7 +113,7 @@ fn b15_a_failing_call_of_the_start_is_undone_or_done_without_whichever_it_is() -
 /// Starts sessions of which call 1, 2, … fails, until one makes fewer calls.
 fn each_call_of_the_start_fails() -> Outcome {
     let cupti = Simulated::get();
-    let folder = tempfile::tempdir()?;
+    let folder = crate::process::folder()?;
     let (mut failed, mut without) = (0, 0);
     for call in 1.. {
         let output = folder.path().join(format!("{call}.cuprof"));
@@ -217,7 +217,7 @@ fn b09_a_refused_setting_is_noted_and_the_session_works_without_it() -> Outcome 
     for (script, fact) in refusals {
         let process = Process::of(b09_a_refused_setting_is_noted_and_the_session_works_without_it);
         process.failing(script).with("REFUSED", fact).run(|| {
-            let folder = tempfile::tempdir()?;
+            let folder = crate::process::folder()?;
             let output = folder.path().join("run.cuprof");
             let profiler = Profiler::builder().output(&output).synchronizations().start()?;
             Simulated::get().launch(20);

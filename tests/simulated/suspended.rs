@@ -26,7 +26,7 @@ fn work(pass: &Pass<'_>) {
 
 /// The simulated CUPTI minds counters while records are on, and would count what callbacks are left.
 fn counts_beside_a_trace() -> Outcome {
-    let folder = tempfile::tempdir()?;
+    let folder = crate::process::folder()?;
     let output = folder.path().join("run.cuprof");
     let cupti = Simulated::get();
     let mut profiler = Profiler::builder().output(&output).start()?;
@@ -162,7 +162,7 @@ fn a_trace_that_cannot_go_on_says_so_and_keeps_what_it_has() -> Outcome {
     let process = Process::of(a_trace_that_cannot_go_on_says_so_and_keeps_what_it_has);
     process.version("13.5").failing("cuptiActivityEnable:10:999:6").run(|| {
         let cupti = Simulated::get();
-        let folder = tempfile::tempdir()?;
+        let folder = crate::process::folder()?;
         let output = folder.path().join("run.cuprof");
         let mut profiler = Profiler::builder().output(&output).start()?;
         cupti.launch(1);

@@ -30,7 +30,7 @@ fn launches_of_sixteen_threads_are_rows_under_the_ranges_of_their_threads() -> O
     const THREADS: usize = 16;
     let process = Process::of(launches_of_sixteen_threads_are_rows_under_the_ranges_of_their_threads);
     process.version("13.5").run(|| {
-        let folder = tempfile::tempdir()?;
+        let folder = crate::process::folder()?;
         let (output, recording) = (folder.path().join("run.cuprof"), folder.path().join("run.cuprofrec"));
         let profiler = Profiler::builder().output(&output).record(&recording).start()?;
         let cupti = Simulated::get();
@@ -114,7 +114,7 @@ fn launches_of_sixteen_threads_are_rows_under_the_ranges_of_their_threads() -> O
 #[test]
 fn more_records_than_many_buffers_hold_all_arrive() -> Outcome {
     Process::of(more_records_than_many_buffers_hold_all_arrive).run(|| {
-        let folder = tempfile::tempdir()?;
+        let folder = crate::process::folder()?;
         let output = folder.path().join("run.cuprof");
         let profiler = Profiler::builder().output(&output).max_rows_per_part(25_000).start()?;
         let cupti = Simulated::get();
@@ -132,7 +132,7 @@ fn more_records_than_many_buffers_hold_all_arrive() -> Outcome {
 #[test]
 fn what_was_flushed_can_be_read_while_the_session_runs() -> Outcome {
     Process::of(what_was_flushed_can_be_read_while_the_session_runs).run(|| {
-        let folder = tempfile::tempdir()?;
+        let folder = crate::process::folder()?;
         let output = folder.path().join("run.cuprof");
         let profiler = Profiler::builder().output(&output).start()?;
         let cupti = Simulated::get();
@@ -152,7 +152,7 @@ fn what_was_flushed_can_be_read_while_the_session_runs() -> Outcome {
 #[test]
 fn the_nodes_of_a_graph_are_rows_of_its_one_launch() -> Outcome {
     Process::of(the_nodes_of_a_graph_are_rows_of_its_one_launch).run(|| {
-        let folder = tempfile::tempdir()?;
+        let folder = crate::process::folder()?;
         let output = folder.path().join("run.cuprof");
         let profiler = Profiler::builder().output(&output).start()?;
         let cupti = Simulated::get();
@@ -179,7 +179,7 @@ fn the_nodes_of_a_graph_are_rows_of_its_one_launch() -> Outcome {
 fn tables_that_were_asked_for_have_their_rows_and_the_threads_of_the_kernel() -> Outcome {
     let process = Process::of(tables_that_were_asked_for_have_their_rows_and_the_threads_of_the_kernel);
     process.version("13.5").run(|| {
-        let folder = tempfile::tempdir()?;
+        let folder = crate::process::folder()?;
         let output = folder.path().join("run.cuprof");
         let builder = Profiler::builder().api_calls().synchronizations().memory_operations();
         let profiler = builder.output(&output).start()?;
@@ -229,7 +229,7 @@ fn common_rows(dataset: &Dataset) -> Result<Vec<String>, Box<dyn std::error::Err
 
 #[test]
 fn b10_every_version_of_cupti_gives_the_same_rows() -> Outcome {
-    let folder = tempfile::tempdir()?;
+    let folder = crate::process::folder()?;
     let mut runs = Vec::new();
     for version in VERSIONS {
         let output = folder.path().join(version);

@@ -11,7 +11,7 @@ use crate::session::{Ends, traced, traced_as};
 
 #[test]
 fn b12_the_sanitizer_is_recognised_by_its_library() -> Outcome {
-    let folder = tempfile::tempdir()?;
+    let folder = crate::process::folder()?;
     let sanitizer = folder.path().join("libsanitizer-collection.so");
     fs::copy(libraries().join("libcuda.so.1"), &sanitizer)?;
     let process = Process::of(b12_the_sanitizer_is_recognised_by_its_library);

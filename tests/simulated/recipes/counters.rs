@@ -27,7 +27,7 @@ fn refused_but_traced(kind: ErrorKind, words: &[&str]) -> Outcome {
 
 #[test]
 fn b06_without_the_libraries_for_counters_kernels_are_traced_all_the_same() -> Outcome {
-    let folder = tempfile::tempdir()?;
+    let folder = crate::process::folder()?;
     let alone = folder.path().join("libcupti.so.13");
     std::fs::copy(libraries().join("libcupti.so.13"), &alone)?;
     let process = Process::of(b06_without_the_libraries_for_counters_kernels_are_traced_all_the_same);

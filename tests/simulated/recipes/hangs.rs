@@ -66,7 +66,7 @@ fn hang(_task: &str) -> Outcome {
         Simulated::get().print_calls();
         return Ok(());
     }
-    let folder = tempfile::tempdir()?;
+    let folder = crate::process::folder()?;
     let begun = Instant::now();
     let builder = Profiler::builder().start_timeout(SOON).finish_timeout(SOON).api_calls();
     let started = builder.output(folder.path().join("run.cuprof")).start();
@@ -230,7 +230,7 @@ fn session_under_way() -> Result<Profiler, Box<dyn std::error::Error>> {
 
 /// What a process that ended in this way has left: all that was flushed, and everything if the session was dropped.
 fn left_behind(way: &str, end: End, inside: fn(Profiler) -> Outcome) -> Outcome {
-    let folder = tempfile::tempdir()?;
+    let folder = crate::process::folder()?;
     let output = folder.path().join("run.cuprof");
     let process =
         Process::of(b54_however_the_process_ends_its_exit_code_is_its_own_and_the_files_can_be_read);

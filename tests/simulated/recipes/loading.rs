@@ -46,7 +46,7 @@ fn b01_cupti_is_found_in_every_layout_that_it_is_installed_in() -> Outcome {
             ("usr/lib/x86_64-linux-gnu/libcupti.so.13", None, ""),
         ];
         for (path, variable, value) in layouts {
-            let root = tempfile::tempdir()?;
+            let root = crate::process::folder()?;
             place(root.path(), path)?;
             // A folder that must never be looked into.
             place(root.path(), "opt/toolkit/lib64/stubs/libcupti.so.13")?;
@@ -63,7 +63,7 @@ fn b01_cupti_is_found_in_every_layout_that_it_is_installed_in() -> Outcome {
 
 #[test]
 fn b02_a_stub_on_the_library_path_is_named_by_its_file() -> Outcome {
-    let folder = tempfile::tempdir()?;
+    let folder = crate::process::folder()?;
     let stubs = folder.path().join("lib64/stubs");
     fs::create_dir_all(&stubs)?;
     fs::copy(libraries().join("libcuda.so.1"), stubs.join("libcuda.so.1"))?;
@@ -108,7 +108,7 @@ fn b03_a_cupti_that_gives_no_records_is_warned_of() -> Outcome {
 
 #[test]
 fn b04_a_library_newer_than_the_driver_is_passed_over() -> Outcome {
-    let toolkit = tempfile::tempdir()?;
+    let toolkit = crate::process::folder()?;
     let folder = toolkit.path().join("extras/CUPTI/lib64");
     fs::create_dir_all(&folder)?;
     for name in ["libcupti.so.12", "libcupti.so.13"] {
@@ -117,7 +117,7 @@ fn b04_a_library_newer_than_the_driver_is_passed_over() -> Outcome {
     let process = Process::of(b04_a_library_newer_than_the_driver_is_passed_over);
     let process = process.version("12.4").with("CUPROF_CUPTI_PATH", "").with("CUDA_HOME", toolkit.path());
     process.with("SIM_CUDA_VERSION", "12020").run(|| {
-        let output = tempfile::tempdir()?;
+        let output = crate::process::folder()?;
         let dataset = output.path().join("run.cuprof");
         Profiler::builder().output(&dataset).start()?.whole()?;
         let path = Dataset::open(&dataset)?.env()?.remove("cupti.path").unwrap_or_default();
@@ -140,7 +140,7 @@ fn b07_the_library_stays_loaded_when_everything_is_dropped() -> Outcome {
 
 #[test]
 fn b08_where_nothing_is_installed_the_program_ends_as_without_a_profiler() -> Outcome {
-    let empty = tempfile::tempdir()?;
+    let empty = crate::process::folder()?;
     let process = Process::of(b08_where_nothing_is_installed_the_program_ends_as_without_a_profiler);
     process
         .with("LD_LIBRARY_PATH", empty.path())

@@ -85,7 +85,7 @@ fn b77_more_bytes_of_names_than_a_batch_can_address_are_written_in_several() -> 
 #[test]
 fn b82_a_profiler_that_nobody_finishes_leaves_whole_files() -> Outcome {
     Process::of(b82_a_profiler_that_nobody_finishes_leaves_whole_files).run(|| {
-        let folder = tempfile::tempdir()?;
+        let folder = crate::process::folder()?;
         let output = folder.path().join("run.cuprof");
         let profiler = Profiler::builder().output(&output).start()?;
         Simulated::get().launch(50);
@@ -114,7 +114,7 @@ fn b83_the_writers_memory_does_not_grow_with_the_rows() -> Outcome {
     Process::of(b83_the_writers_memory_does_not_grow_with_the_rows).run(|| {
         let mut after = Vec::new();
         let mut profiler = None;
-        let folder = tempfile::tempdir()?;
+        let folder = crate::process::folder()?;
         for round in 0..6 {
             let running = match profiler.take() {
                 Some(running) => running,
