@@ -168,7 +168,7 @@ impl PlanningLibrary {
             return Ok(());
         }
         let version = self.version.map_or_else(|| "unknown".to_owned(), |version| version.to_string());
-        let what = format!("{} ({version}) has no counters by this interface", shown(&self.loaded.path()));
+        let what = format!("{} ({version}) has no counters by this interface", shown(self.loaded.path()));
         Err(Error::new(ErrorKind::CuptiTooOld, what).with_hint("counters need CUPTI 12.6 or newer"))
     }
 }

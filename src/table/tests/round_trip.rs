@@ -5,7 +5,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::samples::{column, fill, launch, range, transfer, write};
-use crate::error::{Result, shown};
+use crate::error::Result;
 use crate::table::reader::Dataset;
 use crate::table::rows::{Attribution, InvalidReason, KernelName, LaunchRow, RangeRow};
 use crate::table::schema::Table;
