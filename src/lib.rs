@@ -133,6 +133,7 @@
 //! | 2 | `range` | stacks, process-wide sets, guards, the NVTX handler, the `tracing` layer |
 //! | 2 | `attribute`, `names`, `summary` | records to launches to ranges; kernel names; the printed result |
 //! | 3 | `analysis` | datasets, summed up and drawn |
+//! | 3 | `compare` | two sides of datasets: slower, faster, the same, or not known |
 //! | 3 | `cupti` | the only caller of CUPTI, and what CUPTI calls back |
 //! | 4 | `trace` | a session: builder, worker, end; replay |
 //! | 4 | `control` | what is done to a GPU so that a measurement can be repeated |
@@ -150,6 +151,7 @@ pub mod bench;
 mod buffer;
 mod capture;
 mod channel;
+pub mod compare;
 mod control;
 pub mod counters;
 mod cupti;

@@ -1,6 +1,9 @@
 //! Newtypes for ids and times, so that two of them cannot be exchanged in a call.
 
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
 use std::num::{NonZeroU32, NonZeroU64};
+use std::sync::OnceLock;
 
 /// A time in nanoseconds on CUPTI's host clock: nanoseconds since the Unix epoch (CUPTI's default on Linux).
 ///
@@ -16,6 +19,19 @@ impl Nanos {
         // Seconds since 1970 fit 34 bits until 2514, so the product stays inside i64 until 2262.
         Self(now.tv_sec.wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec))
     }
+}
+
+/// What tells this process from every other, also from one with the same id in another container or at another time: 16
+/// hexadecimal digits, drawn once.
+pub(crate) fn process_run() -> &'static str {
+    static DRAWN: OnceLock<String> = OnceLock::new();
+    DRAWN.get_or_init(|| {
+        // Its keys are from the system's source of random bytes.
+        let mut hasher = RandomState::new().build_hasher();
+        hasher.write_i64(Nanos::now().0);
+        hasher.write_u32(std::process::id());
+        format!("{:016x}", hasher.finish())
+    })
 }
 
 /// CUPTI's correlation id: the same number on an API call and on every device record that it caused.

@@ -20,7 +20,7 @@ const FLOORS: [&[&str]; 8] = [
     // Ranges log to the channel; the others make or sum up the tables' rows.
     &["attribute", "names", "range", "summary"],
     // CUPTI, and what it calls back; what reads the files, and calls nothing.
-    &["analysis", "cupti"],
+    &["analysis", "compare", "cupti"],
     // All of it in one session; what is done to a GPU beside.
     &["control", "trace"],
     // Counters never run beside a trace, and give way to one.

@@ -15,7 +15,7 @@ use super::gather::{
 };
 use super::tree::{Instances, Key, Own, tree};
 use crate::error::Result;
-use crate::summary::{Counts, KernelSummary, TransferSummary, WARNING, sort_kernels, sort_transfers};
+use crate::summary::{Counts, KernelSummary, TransferSummary, sort_kernels, sort_transfers};
 use crate::table::collection::{Collection, LostRows, Progress};
 use crate::table::columns::{Names, int64};
 use crate::table::schema::Table;
@@ -240,27 +240,6 @@ impl Collection {
             }
         }
         Ok(())
-    }
-
-    fn warnings(&self) -> Vec<String> {
-        let several = self.members.len() > 1;
-        let mut warnings = Vec::new();
-        for member in &self.members {
-            let path = member.path.display();
-            if !member.is_complete {
-                let what =
-                    "was not closed, or is not here as a whole: rows are missing, nobody knows how many";
-                let advice = if member.is_untidy { "; `cuprof recover` tidies and tells" } else { "" };
-                warnings.push(format!("{path} {what}{advice}"));
-            }
-            let facts = member.facts.iter().filter(|(key, _)| key.starts_with(WARNING));
-            warnings.extend(facts.map(
-                |(_, told)| {
-                    if several { format!("{path}: {told}") } else { told.clone() }
-                },
-            ));
-        }
-        warnings
     }
 }
 

@@ -123,6 +123,7 @@ pub struct Bench<C = ()> {
     /// For how long launches are held back at most, if they are.
     pub(super) launch_ahead: Option<Duration>,
     pub(super) trace: Option<PathBuf>,
+    pub(super) input_fill: Option<String>,
     pub(super) metrics: Vec<String>,
     pub(super) derived: Vec<Derived<C>>,
     pub(super) baseline: Option<String>,
@@ -171,6 +172,7 @@ impl Bench {
             stream: None,
             launch_ahead: None,
             trace: None,
+            input_fill: None,
             metrics: Vec::new(),
             derived: Vec::new(),
             baseline: None,
@@ -217,6 +219,7 @@ impl Bench {
             stream: self.stream,
             launch_ahead: self.launch_ahead,
             trace: self.trace,
+            input_fill: self.input_fill,
             metrics: self.metrics,
             derived: derived.collect(),
             baseline: self.baseline,
@@ -321,6 +324,13 @@ impl<C: Config> Bench<C> {
     /// The clocks to measure at. Default: [`Clocks::Measure`].
     pub fn clocks(mut self, clocks: Clocks) -> Self {
         self.clocks = clocks;
+        self
+    }
+
+    /// What the inputs are filled with, in words such as `zeros` or `normal, seed 7`. Data change the power draw, and so the
+    /// clocks and the times: it is a fact of the dataset, and what differs in it is [not compared](crate::compare).
+    pub fn input_fill(mut self, fill: impl Into<String>) -> Self {
+        self.input_fill = Some(fill.into());
         self
     }
 

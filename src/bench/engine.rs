@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 
 use super::builder::{Bench, DURATION, OnFailure};
 use super::collectors::{Collector, Occasion, Scope};
-use super::measured::{Times, tick_ns};
+use super::measured::Times;
 use super::order::Schedule;
 use super::progress::Progress;
 use super::report::{BenchError, Report};
@@ -20,7 +20,7 @@ use super::value::{Config, Outcome, Value};
 use crate::control::RunConditions;
 use crate::error::{Error, ErrorKind, Result};
 use crate::losses::Loss;
-use crate::stats::{FIRST_LOOK, Looked, StopReason, StopRule, Stopped};
+use crate::stats::{FIRST_LOOK, Looked, StopReason, StopRule, Stopped, tick_ns};
 
 /// A run that was made.
 #[derive(Debug)]

@@ -13,6 +13,7 @@ use crate::control::{
     Cache, ClockGuard, ClockRequest, Clocks, L2Control, LaunchGate, RunConditions, Thermal, ThermalGuard,
 };
 use crate::counters::{Pass, Plan, Session};
+use crate::cupti::Libraries;
 use crate::driver::nvml::GpuReading;
 use crate::driver::{Context, Device, Driver, Stream};
 use crate::error::{Error, ErrorKind, Result};
@@ -190,6 +191,7 @@ impl Rig for Live {
             ("driver.cuda_version".to_owned(), driver.version.to_string()),
             ("host.name".to_owned(), uname.nodename().to_string_lossy().into_owned()),
             ("bench.clocks".to_owned(), clocks.report().to_string()),
+            ("cupti.version".to_owned(), Libraries::get(None)?.version.to_string()),
         ];
         let peaks = [
             ("gpu.clock_rate_khz", device.clock_rate_khz),

@@ -137,23 +137,6 @@ impl Times {
     }
 }
 
-/// Durations on these machines are multiples of this or of a larger one, or arbitrary.
-const TICKS_NS: [i64; 8] = [1_024, 512, 256, 128, 64, 32, 16, 8];
-
-/// The resolution of durations in nanoseconds: the largest of 8, 16, …, 1024 that 95 % of them are multiples of, give
-/// or take 1 (32 on an H200); else 1. Told from 20 durations or more.
-pub(super) fn tick_ns(durations: &[i64]) -> f64 {
-    const MIN_DURATIONS: usize = 20;
-    let fits = |tick: i64| {
-        let near = durations.iter().filter(|ns| (*ns + 1).rem_euclid(tick) <= 2).count();
-        near * 20 >= durations.len() * 19
-    };
-    if durations.len() < MIN_DURATIONS {
-        return 1.0;
-    }
-    TICKS_NS.into_iter().find(|tick| fits(*tick)).unwrap_or(1) as f64
-}
-
 /// How values of one metric of several parts become that of the whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rollup {

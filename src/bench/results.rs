@@ -8,12 +8,13 @@ use rustc_hash::FxHashMap;
 use super::builder::{BUSY, Bench, DURATION, SPAN};
 use super::collectors::Collector;
 use super::engine::{Made, Timed};
-use super::measured::{Measured, Times, combined, tick_ns};
+use super::measured::{Measured, Times, combined};
 use super::report::{Aggregate, Collected, Normalised, Note, Report, RunSample};
 use super::rig::{Count, Gate, Rig};
 use super::value::{Config, Value};
 use crate::names::StringPool;
-use crate::stats::{self, Sample};
+use crate::stats::{self, Sample, tick_ns};
+use crate::units::process_run;
 
 /// A counted metric of one use of an annotation.
 #[derive(Debug)]
@@ -438,7 +439,9 @@ impl<C: Config> Results<'_, C> {
             ("bench.tick_ns".to_owned(), tick.to_string()),
             ("bench.cache_state".to_owned(), rig.cache_state().to_owned()),
             ("bench.clock_mode".to_owned(), rig.clock_mode()),
+            ("process.run".to_owned(), process_run().to_owned()),
         ];
+        facts.extend(bench.input_fill.iter().map(|fill| ("bench.input_fill".to_owned(), fill.clone())));
         facts.extend(rig.facts());
         for (index, collected) in
             self.timed.once.iter().filter_map(|(index, value)| Some((index, value.as_ref()?)))

@@ -61,6 +61,10 @@ pub enum Inconclusive {
     TooFewRuns,
     /// The verdict is not the same in cycles: the clock made it.
     Clock,
+    /// Clocks were not pinned, and nobody knows what they were.
+    UnknownClock,
+    /// Among so many comparisons one as slow as this is likely to be chance.
+    ManyTests,
 }
 
 /// Whether there is a difference at all, however small.
@@ -268,6 +272,8 @@ impl fmt::Display for Verdict {
             Self::Inconclusive(Inconclusive::Overlap { more: None }) => f.write_str("INCONCLUSIVE"),
             Self::Inconclusive(Inconclusive::TooFewRuns) => f.write_str("INCONCLUSIVE (too few runs)"),
             Self::Inconclusive(Inconclusive::Clock) => f.write_str("INCONCLUSIVE (clock)"),
+            Self::Inconclusive(Inconclusive::UnknownClock) => f.write_str("INCONCLUSIVE (clock not known)"),
+            Self::Inconclusive(Inconclusive::ManyTests) => f.write_str("INCONCLUSIVE (many comparisons)"),
         }
     }
 }

@@ -50,7 +50,7 @@ pub use interval::{
 };
 pub use modes::{Modes, modes};
 pub use random::Random;
-pub use sample::{FencedMean, Outliers, Sample};
+pub use sample::{FencedMean, Outliers, Sample, tick_ns};
 pub use series::{Drift, drift, effective_n, lag1_autocorrelation};
 pub use stop::{
     DEFAULT_MAX_RUNS, DEFAULT_MAX_TIME, DEFAULT_TARGET, FIRST_LOOK, Looked, MAX_INVALID_SHARE, Precision,

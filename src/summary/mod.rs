@@ -12,7 +12,7 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::losses::Loss;
-use crate::table::rows::{EnvRow, LaunchRow, LossRow, RangeRow, TransferRow};
+use crate::table::rows::{EnvRow, LaunchRow, LossRow, RangeRow, TransferRow, WARNING};
 
 pub use render::Symbols;
 
@@ -24,9 +24,6 @@ pub const MAX_RANGE_PATHS: usize = 10_000;
 
 /// The name of what is not kept apart.
 pub const OTHER: &str = "(other)";
-
-/// Facts of `env` with this beginning are for everybody to read.
-pub(crate) const WARNING: &str = "warning.";
 
 /// What a run did, in numbers: print it, or use them.
 ///

@@ -60,7 +60,7 @@ impl Page {
 
     /// A table of kernels, with one line for the rest.
     pub fn kernel_grid(&mut self, shown: &[&KernelSummary], rest: &[&KernelSummary]) {
-        let mut grid = Grid::new("Kernel", &["Share", "Total", "Calls", "Mean", "Min", "Max"], &[5, 4, 3, 2]);
+        let mut grid = Grid::new("Kernel", &["Share", "Total", "Calls", "Mean", "Min", "Max"], [5, 4, 3, 2]);
         let cells = |kernel: &KernelSummary| {
             [
                 percent(kernel.share),
@@ -98,7 +98,7 @@ impl Page {
         if transfers.is_empty() {
             return;
         }
-        let mut grid = Grid::new("Transfer", &["Share", "Total", "Calls", "Size", "Bandwidth"], &[3, 2, 4]);
+        let mut grid = Grid::new("Transfer", &["Share", "Total", "Calls", "Size", "Bandwidth"], [3, 2, 4]);
         for transfer in transfers {
             let cells = [
                 percent(transfer.share),
@@ -112,10 +112,15 @@ impl Page {
         self.grid(grid);
     }
 
-    /// A table: numbers to the left, aligned to the right, and the name in what is left of the line.
+    /// A table after an empty line.
     pub fn grid(&mut self, grid: Grid) {
-        let (columns, name_width) = grid.fit(self.width);
         self.text.push('\n');
+        self.grid_here(grid);
+    }
+
+    /// A table: numbers to the left, aligned to the right, and the name in what is left of the line.
+    pub fn grid_here(&mut self, grid: Grid) {
+        let (columns, name_width) = grid.fit(self.width);
         for row in &grid.rows {
             let mut line = String::new();
             for &(column, cell_width) in &columns {
@@ -138,7 +143,7 @@ pub(crate) struct Grid {
     /// The first row holds the titles.
     rows: Vec<GridRow>,
     /// The columns to leave out first where there is little room.
-    expendable: &'static [usize],
+    expendable: Vec<usize>,
 }
 
 struct GridRow {
@@ -148,12 +153,12 @@ struct GridRow {
 }
 
 impl Grid {
-    pub fn new(name: &str, titles: &[&str], expendable: &'static [usize]) -> Self {
+    pub fn new(name: &str, titles: &[&str], expendable: impl Into<Vec<usize>>) -> Self {
         let cells = titles.iter().map(|title| (*title).to_owned()).collect();
-        Self { rows: vec![GridRow { cells, depth: 0, name: name.to_owned() }], expendable }
+        Self { rows: vec![GridRow { cells, depth: 0, name: name.to_owned() }], expendable: expendable.into() }
     }
 
-    pub fn push<const N: usize>(&mut self, cells: [String; N], depth: usize, name: String) {
+    pub fn push(&mut self, cells: impl Into<Vec<String>>, depth: usize, name: String) {
         self.rows.push(GridRow { cells: cells.into(), depth, name: one_line(&name) });
     }
 
@@ -166,7 +171,7 @@ impl Grid {
             (0..cells).map(|column| (column, column_width(column))).collect();
         let longest = self.rows.iter().map(|row| 2 * row.depth + width(&row.name)).max().unwrap_or(0);
         let used = |columns: &[(usize, usize)]| columns.iter().map(|(_, width)| width + 2).sum::<usize>();
-        for expendable in self.expendable {
+        for expendable in &self.expendable {
             if used(&columns) + longest.min(MIN_NAME_WIDTH) > line_width {
                 columns.retain(|(column, _)| column != expendable);
             }

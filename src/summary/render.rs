@@ -103,7 +103,7 @@ impl Page {
             return;
         }
         let counts = &summary.counts;
-        let mut grid = Grid::new("Range", &["Share", "GPU time", "Calls", "Launches", "Span"], &[4, 3, 2]);
+        let mut grid = Grid::new("Range", &["Share", "GPU time", "Calls", "Launches", "Span"], [4, 3, 2]);
         for range in longest(&summary.ranges) {
             let mut cells = [
                 percent(range.share),

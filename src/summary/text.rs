@@ -113,3 +113,15 @@ pub(crate) fn shortened(name: &str, columns: usize, symbols: Symbols) -> String 
     let tail = fitting(&mut name.chars().rev(), tail_room);
     head.into_iter().chain(mark.chars()).chain(tail.into_iter().rev()).collect()
 }
+
+/// A text on one line in which nothing means something to Markdown, also inside of a table's cell.
+pub(crate) fn markdown_escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in one_line(text).chars() {
+        if matches!(c, '|' | '\\' | '`' | '*' | '_' | '<' | '>' | '[' | ']' | '#' | '~' | '&') {
+            escaped.push('\\');
+        }
+        escaped.push(c);
+    }
+    escaped
+}

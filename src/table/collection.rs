@@ -10,6 +10,7 @@ use arrow_array::{Array, RecordBatch};
 use super::columns::{Texts, int64};
 use super::files::is_untidy;
 use super::reader::{Dataset, Group};
+use super::rows::WARNING;
 use super::schema::Table;
 use crate::error::{Error, ErrorKind, Result};
 use crate::losses::Cause;
@@ -103,6 +104,29 @@ impl Collection {
     #[must_use]
     pub fn is_lossy(&self) -> bool {
         self.members.iter().any(|member| !member.is_complete || !member.losses.is_empty())
+    }
+
+    /// What else everybody should know of the runs, a sentence each.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        let several = self.members.len() > 1;
+        let mut warnings = Vec::new();
+        for member in &self.members {
+            let path = member.path.display();
+            if !member.is_complete {
+                let what =
+                    "was not closed, or is not here as a whole: rows are missing, nobody knows how many";
+                let advice = if member.is_untidy { "; `cuprof recover` tidies and tells" } else { "" };
+                warnings.push(format!("{path} {what}{advice}"));
+            }
+            let facts = member.facts.iter().filter(|(key, _)| key.starts_with(WARNING));
+            warnings.extend(facts.map(
+                |(_, told)| {
+                    if several { format!("{path}: {told}") } else { told.clone() }
+                },
+            ));
+        }
+        warnings
     }
 
     /// The row groups of a table, each with the number of its dataset.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Int32Type, Int64Type, UInt16Type, UInt32Type};
+use arrow_array::types::{Float64Type, Int32Type, Int64Type, UInt16Type, UInt32Type};
 use arrow_array::{Array, ArrayRef, BooleanArray, PrimitiveArray, RecordBatch};
 use rustc_hash::FxHashMap;
 
@@ -29,6 +29,7 @@ macro_rules! primitive {
     };
 }
 
+primitive!(float64, Float64Type);
 primitive!(int64, Int64Type);
 primitive!(uint32, UInt32Type);
 primitive!(uint16, UInt16Type);

@@ -5,10 +5,10 @@
 
 pub(crate) mod added;
 mod batch;
-#[cfg(feature = "analysis")]
+#[cfg_attr(not(feature = "analysis"), expect(dead_code, reason = "some of it is for `analysis` alone"))]
 pub(crate) mod collection;
 mod column;
-#[cfg(feature = "analysis")]
+#[cfg_attr(not(feature = "analysis"), expect(dead_code, reason = "some of it is for `analysis` alone"))]
 pub(crate) mod columns;
 mod counted_tables;
 mod device_tables;

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use arrow_array::{Array, RecordBatch, StringArray, new_null_array};
 use arrow_schema::{Field, Schema, SchemaRef};
-#[cfg(feature = "analysis")]
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
@@ -33,7 +32,6 @@ pub struct Dataset {
 }
 
 /// A row group of a part.
-#[cfg(feature = "analysis")]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Group {
     pub table: Table,
@@ -65,7 +63,6 @@ impl Part {
     }
 }
 
-#[cfg(feature = "analysis")]
 impl Part {
     /// These columns, in this order; all null where the file lacks one.
     fn pick(&self, batch: &RecordBatch, columns: &[&str]) -> Result<RecordBatch, ParquetError> {
@@ -204,7 +201,6 @@ impl Dataset {
     }
 
     /// The row groups of a table, in the order in which they were written.
-    #[cfg(feature = "analysis")]
     pub(crate) fn groups(&self, table: Table) -> Vec<Group> {
         let mut groups = Vec::new();
         for (part, found) in self.parts(table).iter().enumerate() {
@@ -216,7 +212,6 @@ impl Dataset {
     }
 
     /// Some columns of a row group, batch by batch, in the order in which they are named. An error ends it.
-    #[cfg(feature = "analysis")]
     pub(crate) fn scan<'a>(
         &'a self,
         group: &Group,
@@ -339,7 +334,6 @@ fn read_part(file: File, part: &Part) -> Result<ParquetRecordBatchReader, Parque
         .build()
 }
 
-#[cfg(feature = "analysis")]
 fn read_group(
     file: File,
     part: &Part,

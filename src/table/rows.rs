@@ -355,6 +355,9 @@ pub(crate) struct AggregateValues {
     pub ratio_interval: [Option<f64>; 2],
 }
 
+/// Facts of `env` with this beginning are for everybody to read.
+pub(crate) const WARNING: &str = "warning.";
+
 /// `env`: one fact about the run.
 #[derive(Clone, Debug)]
 pub(crate) struct EnvRow {

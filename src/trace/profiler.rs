@@ -24,7 +24,7 @@ use crate::issues;
 use crate::losses::Cause;
 use crate::range::{self, nvtx, nvtx::env::Injection};
 use crate::record::Decoder;
-use crate::units::{Nanos, ThreadId};
+use crate::units::{Nanos, ThreadId, process_run};
 
 /// A running session: every kernel, copy and fill of this process is recorded until [`finish`](Profiler::finish).
 ///
@@ -408,6 +408,7 @@ fn facts(libraries: &Libraries, time: Nanos) -> Vec<(String, String)> {
         ("driver.cuda_version".to_owned(), libraries.driver.version.to_string()),
         ("session.start_ns".to_owned(), time.0.to_string()),
         ("process.id".to_owned(), std::process::id().to_string()),
+        ("process.run".to_owned(), process_run().to_owned()),
         ("process.command".to_owned(), command_line(std::env::args_os())),
     ];
     let uname = rustix::system::uname();

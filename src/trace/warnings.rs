@@ -6,7 +6,7 @@ use crate::cupti::Libraries;
 use crate::error::shown;
 
 /// What everybody should read: the summary prints facts with this beginning.
-pub(super) use crate::summary::WARNING;
+pub(super) use crate::table::rows::WARNING;
 
 /// Facts about the libraries in use.
 pub(super) fn of(libraries: &Libraries) -> Vec<(String, String)> {

@@ -74,7 +74,7 @@ fn a_device_or_a_pipe_is_never_replaced() -> Outcome {
 #[test]
 fn help_and_documents_tell_the_codes() -> Outcome {
     let help = line("--help")?.expect(0)?.out;
-    for code in ["0", "1", "64", "65", "69", "70", "73", "74", "130"] {
+    for code in ["0", "1", "2", "3", "64", "65", "69", "70", "73", "74", "130"] {
         assert!(
             help.lines().any(|line| line.trim_start().starts_with(&format!("{code} "))),
             "{code}: {help}"

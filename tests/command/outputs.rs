@@ -42,6 +42,7 @@ fn help_is_as_reviewed() -> Outcome {
         ("help.txt", "--help"),
         ("help_short.txt", "-h"),
         ("help_summary.txt", "summary --help"),
+        ("help_compare.txt", "compare --help"),
         ("help_replay.txt", "replay --help"),
         ("help_metrics.txt", "metrics --help"),
         ("help_trace.txt", "trace --help"),

@@ -3,7 +3,7 @@
 use super::{Section, View};
 use crate::analysis::digest::{Busy, Digest};
 use crate::summary::Symbols;
-use crate::summary::text::{bandwidth, bytes, count, one_line, percent, time};
+use crate::summary::text::{bandwidth, bytes, count, markdown_escaped, percent, time};
 
 /// A value of a table: as a number, and as people read it.
 enum Cell {
@@ -223,13 +223,13 @@ pub(super) fn markdown(digest: &Digest, view: &View) -> String {
         text.push('\n');
     }
     for warning in &digest.warnings {
-        text += &format!("**{}**\n\n", escaped(warning));
+        text += &format!("**{}**\n\n", markdown_escaped(warning));
     }
     for dataset in &digest.datasets {
-        text += &format!("{}\n", escaped(&dataset.to_string()));
+        text += &format!("{}\n", markdown_escaped(&dataset.to_string()));
     }
     if !digest.filter.is_empty() {
-        text += &format!("\nOnly {}.\n", escaped(&digest.filter));
+        text += &format!("\nOnly {}.\n", markdown_escaped(&digest.filter));
     }
     let counts = &digest.counts;
     let of = |ns: i64| human(&nanos(ns));
@@ -271,8 +271,8 @@ fn table(sheet: &Sheet) -> String {
 
 fn human(cell: &Cell) -> String {
     match cell {
-        Cell::Text(text) => escaped(text),
-        Cell::Nested(text, depth) => format!("{}{}", "&ensp;".repeat(*depth), escaped(text)),
+        Cell::Text(text) => markdown_escaped(text),
+        Cell::Nested(text, depth) => format!("{}{}", "&ensp;".repeat(*depth), markdown_escaped(text)),
         Cell::Count(value) => count(*value),
         Cell::Ns(ns) => time(*ns, Symbols::Ascii).replace("  ", " "),
         Cell::Share(share) => percent(*share),
@@ -280,16 +280,4 @@ fn human(cell: &Cell) -> String {
         Cell::Bandwidth(value) => bandwidth(*value),
         Cell::Null => String::new(),
     }
-}
-
-/// A text inside of a cell: one line, and nothing in it means something to Markdown.
-fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in one_line(text).chars() {
-        if matches!(c, '|' | '\\' | '`' | '*' | '_' | '<' | '>' | '[' | ']' | '#' | '~' | '&') {
-            escaped.push('\\');
-        }
-        escaped.push(c);
-    }
-    escaped
 }

@@ -85,7 +85,7 @@ fn ranges(page: &mut Page, digest: &Digest, view: &View) {
     }
     let counts = &digest.counts;
     let titles = ["Share", "GPU time", "Self", "Calls", "Launches", "Span"];
-    let mut grid = Grid::new("Range", &titles, &[5, 4, 3, 2]);
+    let mut grid = Grid::new("Range", &titles, [5, 4, 3, 2]);
     let shown = view.ranges(digest);
     for range in &shown {
         let has_kernels = range.launches > 0;
@@ -128,7 +128,7 @@ fn devices(page: &mut Page, digest: &Digest, view: &View) {
         return;
     }
     let titles = ["Busy", "Busy time", "Idle", "Gaps", "Longest gap", "Launches", "Transfers"];
-    let mut grid = Grid::new("Device", &titles, &[6, 5, 4, 3]);
+    let mut grid = Grid::new("Device", &titles, [6, 5, 4, 3]);
     let cells = |page: &Page, busy: &Busy| {
         [
             percent(share(busy.busy_ns, busy.span_ns)),

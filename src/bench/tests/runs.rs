@@ -4,14 +4,13 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use super::super::builder::{BUSY, SPAN};
-use super::super::measured::tick_ns;
 use super::super::rig::Gate;
 use super::super::{
     Bench, BenchError, Config, DURATION, KernelPattern, LaunchMode, Order, Purpose, Scope, Value,
 };
 use super::{Gpu, TestOutcome, values};
 use crate::control::RunConditions;
-use crate::stats::{Precision, Random, StopReason, StopRule, Verdict};
+use crate::stats::{Precision, Random, StopReason, StopRule, Verdict, tick_ns};
 
 #[test]
 fn kernels_of_an_annotation_are_summed_up_and_listed_one_by_one() -> TestOutcome {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use cuprof::analysis::{Filter, Moment, Pattern, Section, Sort};
+use cuprof::compare::{DEFAULT_BLOCK_RUNS, DEFAULT_METRIC, JoinKey};
 
 use crate::color::Color;
 use crate::exit;
@@ -20,6 +21,7 @@ pub struct Arguments {
 const TOP_HELP: &str = "\
 Examples:
   cuprof summary run.cuprof              where the GPU time went
+  cuprof compare before/ after/          whether anything became slower
   cuprof trace run.cuprof -o run.pftrace for ui.perfetto.dev
   cuprof replay run.cuprofrec            a dataset of a recording
   cuprof doctor                          whether this machine can be profiled
@@ -31,6 +33,9 @@ pub enum Command {
     /// Where the GPU time went: ranges, kernels, transfers, devices
     #[command(after_help = SUMMARY_HELP)]
     Summary(Box<Summary>),
+    /// Whether anything is slower than before, with exit codes for CI
+    #[command(after_help = COMPARE_HELP)]
+    Compare(Box<Compare>),
     /// A trace for a timeline viewer, or stacks for a flame graph
     #[command(after_help = TRACE_HELP)]
     Trace(Box<Trace>),
@@ -79,6 +84,36 @@ Examples:
 In the tree of ranges, GPU time is that of all kernels launched inside, and Self what is left without nested ranges.
 Span runs from the first start to the last end of an instance's kernels. Busy time of a device is when at least one
 kernel or transfer ran on it; gaps are the times without any.";
+
+const COMPARE_HELP: &str = "\
+Examples:
+  cuprof compare before/ after/                      folders of *.cuprof, one for each process run
+  cuprof compare before/ after/ --format junit -o compare.xml
+  cuprof compare before/ after/ --allow driver       after an update of the driver
+  cuprof compare before/ after/ --fail-on slower     what is not known passes
+  cuprof compare runs/ --annotations old new         two annotations measured in the same runs
+  cuprof compare runs/ --aa                          whether verdicts on such values can be trusted
+
+A verdict needs three process runs a side, better five: what differs from one start of a process
+to the next is mostly more than what differs within. Each process run is a dataset; a baseline is
+a folder of them that was kept.
+
+  SLOWER        the whole 95% interval of the change is above the margin
+  FASTER        it is below
+  SAME          it is inside
+  INCONCLUSIVE  it reaches over the margin, or there is too little to tell; more runs help
+  INCOMPARABLE  one side lacks it, or it was measured under other conditions: the key says which
+
+Unless clocks were pinned, a verdict has to hold in cycles, too. Of many rows called SLOWER, 5% at
+most are false.
+
+Exit codes, the first that applies:
+  65  the input cannot be read; or records were lost, and --allow-losses is not set
+  1   something is SLOWER
+  3   something is INCOMPARABLE
+  2   something is INCONCLUSIVE, or there is nothing, and it is not --fail-on slower
+  0   else
+Of --aa: 65 as above, 2 if more than 5% are called SLOWER or FASTER, 0 else.";
 
 const TRACE_HELP: &str = "\
 Examples:
@@ -288,6 +323,90 @@ impl From<Order> for Sort {
 }
 
 #[derive(Args, Debug)]
+pub struct Compare {
+    /// The side to compare with: a dataset, or a folder of one for each process run
+    #[arg(value_name = "BASE")]
+    pub base: PathBuf,
+    /// The side that may be slower
+    #[arg(value_name = "NEW", required_unless_present_any = ["annotations", "aa"])]
+    pub new: Option<PathBuf>,
+    /// Compare two annotations of BASE, which were measured in the same runs
+    #[arg(long, num_args = 2, value_names = ["OLD", "NEW"], conflicts_with = "new")]
+    pub annotations: Option<Vec<String>>,
+    /// Compare random halves of BASE with each other: at most 5% may be SLOWER or FASTER
+    #[arg(long, conflicts_with_all = ["new", "annotations"])]
+    pub aa: bool,
+
+    /// Differences up to this do not matter
+    #[arg(long, value_name = "PERCENT", help_heading = "Rules", default_value = "1%", value_parser = percent)]
+    pub margin: f64,
+    /// Compare although this differs: bench, config, region, kernel, gpu, driver, cache, clocks, launch, fill, cupti. Of the
+    /// first four, what only one side has is left out
+    #[arg(long, value_name = "KEY", help_heading = "Rules", value_delimiter = ',')]
+    pub allow: Vec<JoinKey>,
+    /// Compare within the process runs where a side has fewer than three; others may differ from these
+    #[arg(long, help_heading = "Rules")]
+    pub allow_single_run: bool,
+    /// Compare times alone where clocks were neither pinned nor recorded, as in traces
+    #[arg(long, help_heading = "Rules")]
+    pub allow_unknown_clock: bool,
+    /// Let the exit code be 0, 1 or 3 even if records were lost
+    #[arg(long, help_heading = "Rules")]
+    pub allow_losses: bool,
+    /// What the exit code is not 0 for
+    #[arg(long, value_enum, value_name = "WHAT", help_heading = "Rules", default_value_t)]
+    pub fail_on: FailOn,
+    /// Runs that make a block; a block has one value, the mean without what is far out
+    #[arg(long, value_name = "RUNS", help_heading = "Rules", default_value_t = DEFAULT_BLOCK_RUNS)]
+    pub block: usize,
+    /// The metric of samples, a time
+    #[arg(long, value_name = "NAME", help_heading = "Rules", default_value = DEFAULT_METRIC)]
+    pub metric: String,
+    /// Compare each kernel of an annotation, too; of traces, each kernel is compared in any case
+    #[arg(long, help_heading = "Rules")]
+    pub kernels: bool,
+
+    #[command(flatten)]
+    pub destination: Destination,
+    /// How to print it
+    #[arg(short, long, value_enum, default_value_t)]
+    pub format: CompareFormat,
+    /// Rows of each verdict to print; all of them as json and junit
+    #[arg(long, value_name = "N", conflicts_with = "all", default_value_t = 20)]
+    pub top: usize,
+    /// Print all rows
+    #[arg(long)]
+    pub all: bool,
+    /// When to use colours
+    #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
+    pub color: Color,
+}
+
+/// How a comparison is printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum CompareFormat {
+    /// For a terminal
+    #[default]
+    Text,
+    /// For GitHub
+    Markdown,
+    /// For programs, with all numbers
+    Json,
+    /// JUnit's XML, which CI systems show as tests
+    Junit,
+}
+
+/// What the exit code is not 0 for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum FailOn {
+    /// What is SLOWER, INCOMPARABLE or INCONCLUSIVE
+    #[default]
+    Inconclusive,
+    /// What is SLOWER or INCOMPARABLE
+    Slower,
+}
+
+#[derive(Args, Debug)]
 pub struct Trace {
     #[command(flatten)]
     pub input: Input,
@@ -396,6 +515,15 @@ pub struct Chip {
     pub cupti: Option<PathBuf>,
 }
 
+/// `1%` or `0.5 %`.
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
+    match number {
+        Some(percent) if percent > 0.0 && percent < 100.0 => Ok(percent / 100.0),
+        _ => Err(format!("{text:?} is no percentage above 0% and below 100%")),
+    }
+}
+
 /// `1.5s`, `200ms`, `10us`, `5ns`, or `@1700000000000000000`.
 fn moment(text: &str) -> Result<Moment, String> {
     let wrong = || {
@@ -431,6 +559,15 @@ mod tests {
         assert_eq!(moment("@-5"), Ok(Moment::SinceEpoch(-5)));
         for wrong in ["", "5", "s", "-1s", "infs", "NaNs", "1e300s", "@", "@1.5", "1 week"] {
             assert!(moment(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_margin_is_a_percentage() {
+        assert_eq!(percent("1%"), Ok(0.01));
+        assert_eq!(percent("0.5 %"), Ok(0.005));
+        for wrong in ["", "1", "%", "0%", "100%", "-1%", "NaN%", "inf%", "1%%"] {
+            assert!(percent(wrong).is_err(), "{wrong}");
         }
     }
 

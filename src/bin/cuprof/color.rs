@@ -33,7 +33,7 @@ impl Color {
         }
     }
 
-    /// Losses and warnings in red, the titles of tables in bold.
+    /// Losses, warnings and what is slower in red, the titles of tables in bold.
     pub fn paint(self, text: &str) -> String {
         if !self.is_wanted() {
             return text.to_owned();
@@ -43,7 +43,7 @@ impl Color {
         for line in text.split_inclusive('\n') {
             let (words, end) = line.strip_suffix('\n').map_or((line, ""), |words| (words, "\n"));
             let color = match () {
-                () if words.starts_with('!') => RED,
+                () if words.starts_with('!') || words.starts_with("SLOWER") => RED,
                 () if is_title && !words.is_empty() => BOLD,
                 () => "",
             };

@@ -30,8 +30,11 @@ pub const WRITE: u8 = 74;
 /// What `--help` says of them.
 pub const HELP: &str = "\
 Exit codes:
-  0    done
-  1    doctor: this machine cannot be profiled
+  0    done; compare: nothing is slower
+  1    doctor: this machine cannot be profiled; compare: something is SLOWER
+  2    compare: something is INCONCLUSIVE, and nothing SLOWER or INCOMPARABLE
+       (--fail-on slower makes that 0)
+  3    compare: something is INCOMPARABLE, and nothing SLOWER
   64   the arguments are not understood
   65   the input cannot be read; or records were lost, and the result that was printed is
        incomplete (--allow-losses makes that 0)

@@ -6,6 +6,7 @@
 mod args;
 mod closed;
 mod color;
+mod compare;
 mod exit;
 mod output;
 mod show;
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
 fn dispatch(command: Command) -> Result<u8, Failure> {
     match command {
         Command::Summary(summary) => show::summary(&summary),
+        Command::Compare(compare) => compare::run(&compare),
         Command::Trace(trace) => show::trace(&trace),
         Command::Doctor => tools::doctor(),
         Command::Replay(replay) => tools::replay(&replay),

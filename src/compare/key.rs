@@ -1,0 +1,171 @@
+//! What the measurements of both sides must have in common.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// What both sides must have in common for their times to be comparable. Where it differs, a row is incomparable, unless
+/// that is [allowed](super::Rules::allow).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum JoinKey {
+    /// The name of the [`Bench`](crate::Bench); none for traces.
+    Bench,
+    /// The configuration in words; none for traces.
+    Config,
+    /// The annotation, or the path of the range that launched; none outside of all.
+    Region,
+    /// The kernel; none for a whole annotation.
+    Kernel,
+    /// The GPU's UUID.
+    Gpu,
+    /// The driver's version.
+    Driver,
+    /// The state of the L2 cache before each run.
+    Cache,
+    /// What became of the clocks that were asked for.
+    Clocks,
+    /// How kernels came to the GPU: in a stream, or as nodes of a graph.
+    Launch,
+    /// What the inputs were filled with ([`Bench::input_fill`](crate::Bench::input_fill)): data change the power draw, and
+    /// so the clocks.
+    Fill,
+    /// How CUPTI took the times: its version.
+    Cupti,
+}
+
+impl JoinKey {
+    /// Every key: first what is measured, from the whole to its parts, then under which conditions.
+    pub const ALL: [Self; 11] = [
+        Self::Bench,
+        Self::Config,
+        Self::Region,
+        Self::Kernel,
+        Self::Gpu,
+        Self::Driver,
+        Self::Cache,
+        Self::Clocks,
+        Self::Launch,
+        Self::Fill,
+        Self::Cupti,
+    ];
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bench => "bench",
+            Self::Config => "config",
+            Self::Region => "region",
+            Self::Kernel => "kernel",
+            Self::Gpu => "gpu",
+            Self::Driver => "driver",
+            Self::Cache => "cache",
+            Self::Clocks => "clocks",
+            Self::Launch => "launch",
+            Self::Fill => "fill",
+            Self::Cupti => "cupti",
+        }
+    }
+
+    /// Whether it says what is measured, and not how.
+    pub(super) fn is_subject(self) -> bool {
+        self <= Self::Kernel
+    }
+}
+
+impl fmt::Display for JoinKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for JoinKey {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        Self::ALL.into_iter().find(|key| key.name() == name).ok_or_else(|| {
+            let names = Self::ALL.map(Self::name).join(", ");
+            Error::new(ErrorKind::Config, format!("{name:?} is no key")).with_hint(format!("known: {names}"))
+        })
+    }
+}
+
+/// The values of all keys for one row.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key([Option<Arc<str>>; JoinKey::ALL.len()]);
+
+impl Key {
+    /// The value; none where there is none, or nobody knows.
+    #[must_use]
+    pub fn get(&self, key: JoinKey) -> Option<&str> {
+        self.0[key as usize].as_deref()
+    }
+
+    pub(super) fn set(&mut self, key: JoinKey, value: Option<Arc<str>>) {
+        self.0[key as usize] = value;
+    }
+
+    /// Only the values of these keys.
+    pub(super) fn only(&self, wanted: impl Fn(JoinKey) -> bool) -> Self {
+        let mut only = Self::default();
+        for key in JoinKey::ALL.into_iter().filter(|key| wanted(*key)) {
+            only.set(key, self.0[key as usize].clone());
+        }
+        only
+    }
+
+    /// Where two differ.
+    pub(super) fn differences(&self, other: &Self) -> Vec<Mismatch> {
+        let differs = |key: &JoinKey| self.get(*key) != other.get(*key);
+        let mismatch = |key| Mismatch {
+            key,
+            base: self.0[key as usize].clone(),
+            new: other.0[key as usize].clone(),
+            is_absent: false,
+        };
+        JoinKey::ALL.into_iter().filter(differs).map(mismatch).collect()
+    }
+}
+
+/// What is measured, for people: `gemm (n=512): kernel`. Without the bench.
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [config, region, kernel] =
+            [JoinKey::Config, JoinKey::Region, JoinKey::Kernel].map(|key| self.get(key).unwrap_or_default());
+        f.write_str(region)?;
+        if !config.is_empty() {
+            write!(f, "{}({config})", if region.is_empty() { "" } else { " " })?;
+        }
+        let colon = if region.is_empty() && config.is_empty() || kernel.is_empty() { "" } else { ": " };
+        write!(f, "{colon}{kernel}")
+    }
+}
+
+/// A key whose values keep two rows from being compared, or would without having been allowed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Mismatch {
+    /// The key.
+    pub key: JoinKey,
+    /// Its value on the first side; none where it is not known there, or nothing is measured there.
+    pub base: Option<Arc<str>>,
+    /// Its value on the second side.
+    pub new: Option<Arc<str>>,
+    /// Whether one side has nothing that goes with the other's value at all.
+    pub is_absent: bool,
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, base, new, is_absent } = self;
+        if *is_absent {
+            let side = if base.is_some() { "base" } else { "new" };
+            return write!(f, "{key}: only in {side}");
+        }
+        let told = |value: &Option<Arc<str>>| value.as_deref().unwrap_or("not known").to_owned();
+        write!(f, "{key} differs: {} in base, {} in new", told(base), told(new))
+    }
+}

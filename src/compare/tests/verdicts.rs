@@ -1,0 +1,210 @@
+//! What is called slower, and what is not.
+
+use super::super::{Collection, FailOn, Rules};
+use super::*;
+
+#[test]
+fn two_percent_slower_is_found_and_two_percent_faster() -> TestOutcome {
+    let base = processes(1, 5, 40, 100, 20_000.0, QUIET);
+    let slower = compared(&Rules::default(), &base, &processes(2, 5, 40, 100, 20_400.0, QUIET))?;
+    assert!(slower.count("SLOWER") >= 38, "{:?}", verdicts(&slower));
+    assert_eq!(slower.exit_code(FailOn::Inconclusive, false), 1);
+    let faster = compared(&Rules::default(), &base, &processes(3, 5, 40, 100, 19_600.0, QUIET))?;
+    assert!(faster.count("FASTER") >= 38, "{:?}", verdicts(&faster));
+    let same = compared(&Rules::default(), &base, &processes(4, 5, 40, 100, 20_000.0, QUIET))?;
+    assert_eq!((same.count("SAME"), same.exit_code(FailOn::Inconclusive, false)), (40, 0));
+    let row = slower.rows.first().ok_or("none")?;
+    let comparison = row.comparison.ok_or("none")?;
+    assert!((comparison.change_ratio() - 0.02).abs() < 0.005, "{comparison:?}");
+    let base = row.base.ok_or("none")?;
+    assert_eq!((base.process_runs, base.values, base.invalid, base.launches), (5, 500, 0, Some((1, 1))));
+    Ok(())
+}
+
+#[test]
+fn what_did_not_change_is_hardly_ever_called_so() -> TestOutcome {
+    // Process runs that differ by 1 %, as they do where clocks are free: 400 comparisons.
+    let noisy = Noise { process: 0.01, within: 0.005 };
+    let (a, b) = (processes(5, 5, 400, 30, 20_000.0, noisy), processes(6, 5, 400, 30, 20_000.0, noisy));
+    let found = compared(&Rules::default(), &a, &b)?;
+    assert!(found.count("SLOWER") + found.count("FASTER") <= 20, "{}", found);
+    // Where any difference counts, one-sided tests at 2.5 % are alarmed as often: within three standard errors.
+    let rules = Rules { margin: 1e-9, ..Rules::default() };
+    let found = compared(&rules, &a, &b)?;
+    let limit = 400.0 * 0.025 + 3.0 * (400.0_f64 * 0.025 * 0.975).sqrt();
+    assert!((found.count("FASTER") as f64) <= limit, "{}", found.count("FASTER"));
+    assert!(found.count("SLOWER") <= 4, "corrected for 400 comparisons: {}", found.count("SLOWER"));
+    Ok(())
+}
+
+#[test]
+fn a_slow_one_among_many_may_be_chance() -> TestOutcome {
+    // One barely slower row alone is slower; among 400 others it may be one of those that always are.
+    let alone = processes(7, 4, 1, 50, 20_000.0, QUIET);
+    let slower = processes(8, 4, 1, 50, 20_260.0, QUIET);
+    assert_eq!(only(&compared(&Rules::default(), &alone, &slower)?)?.0, "SLOWER");
+    let others = processes(9, 4, 400, 50, 20_000.0, QUIET);
+    let with = |one: &[Process], config: &str| -> Vec<Process> {
+        let both = one.iter().zip(&others).map(|(one, others)| {
+            let renamed = one.rows.iter().map(|row| SampleRow { config: config.into(), ..row.clone() });
+            Process { rows: renamed.chain(others.rows.iter().cloned()).collect(), ..Process::default() }
+        });
+        both.collect()
+    };
+    let found = compared(&Rules::default(), &with(&alone, "one"), &with(&slower, "one"))?;
+    let row = found.rows.iter().find(|row| row.key.to_string() == "run (one)").ok_or("none")?;
+    assert_eq!(row.verdict(), "INCONCLUSIVE");
+    assert!(row.reason().starts_with("many comparisons"), "{}", row.reason());
+    Ok(())
+}
+
+#[test]
+fn fewer_than_three_process_runs_tell_nothing_unless_that_is_allowed() -> TestOutcome {
+    for runs in [1, 2] {
+        let base = processes(10, runs, 1, 500, 20_000.0, QUIET);
+        let new = processes(11, 5, 1, 500, 21_000.0, QUIET);
+        let found = compared(&Rules::default(), &base, &new)?;
+        let (verdict, reason) = only(&found)?;
+        assert_eq!(verdict, "INCONCLUSIVE");
+        assert!(reason.starts_with("too few runs"), "{reason}");
+        assert_eq!(found.exit_code(FailOn::Inconclusive, false), 2);
+        assert_eq!(found.exit_code(FailOn::Slower, false), 0);
+    }
+    let rules = Rules { allow_single_run: true, ..Rules::default() };
+    let (base, new) = (processes(12, 1, 1, 500, 20_000.0, QUIET), processes(13, 1, 1, 500, 21_000.0, QUIET));
+    let found = compared(&rules, &base, &new)?;
+    assert_eq!(only(&found)?, ("SLOWER", "within-run only".to_owned()));
+    assert!(found.to_string().contains("within-run only"), "{found}");
+    // Enough process runs are compared as ever.
+    let (base, new) = (processes(14, 3, 1, 500, 20_000.0, QUIET), processes(15, 3, 1, 500, 21_000.0, QUIET));
+    assert_eq!(only(&compared(&rules, &base, &new)?)?, ("SLOWER", String::new()));
+    // A single block has no spread.
+    let (base, new) = (processes(16, 1, 1, 20, 20_000.0, QUIET), processes(17, 1, 1, 20, 21_000.0, QUIET));
+    assert_eq!(only(&compared(&rules, &base, &new)?)?.0, "INCONCLUSIVE");
+    Ok(())
+}
+
+#[test]
+fn copies_of_a_dataset_are_one_process_run() -> TestOutcome {
+    let process = |seed, level, run: &str| -> Vec<Process> {
+        let one = processes(seed, 1, 1, 500, level, QUIET).remove(0).fact("process.run", run);
+        vec![one; 5]
+    };
+    let found = compared(&Rules::default(), &process(18, 20_000.0, "a"), &process(19, 22_000.0, "b"))?;
+    assert_eq!((found.base.process_runs, found.new.process_runs), (1, 1));
+    assert_eq!(only(&found)?.0, "INCONCLUSIVE");
+    Ok(())
+}
+
+/// Both sides with these clocks, by side.
+fn with_clocks(base_ns: f64, new_ns: f64, mode: &str, clocks: [Option<u32>; 2]) -> [Vec<Process>; 2] {
+    let of = |seed, level, mhz: Option<u32>| {
+        let mut processes = processes(seed, 5, 1, 100, level, QUIET);
+        for row in processes.iter_mut().flat_map(|process| &mut process.rows) {
+            (row.clock_mode, row.sm_clock_mhz) = (mode.into(), mhz);
+        }
+        processes
+    };
+    [of(20, base_ns, clocks[0]), of(21, new_ns, clocks[1])]
+}
+
+#[test]
+fn a_verdict_holds_in_cycles_unless_clocks_were_pinned() -> TestOutcome {
+    let told = |rules: &Rules, [base, new]: [Vec<Process>; 2]| -> Result<_, Box<dyn std::error::Error>> {
+        Ok(only(&compared(rules, &base, &new)?)?)
+    };
+    let rules = Rules::default();
+    // 5 % longer at a clock 5 % lower: as many cycles.
+    let (verdict, reason) =
+        told(&rules, with_clocks(20_000.0, 21_000.0, "measured", [Some(1_980), Some(1_886)]))?;
+    assert_eq!(verdict, "INCONCLUSIVE");
+    assert!(reason.starts_with("clock: the verdict is not the same in cycles"), "{reason}");
+    // Also where they are said to be pinned, but to other clocks.
+    let pinned = with_clocks(20_000.0, 21_000.0, "applied", [Some(1_980), Some(1_886)]);
+    assert_eq!(told(&rules, pinned)?.0, "INCONCLUSIVE");
+    let same_clock = with_clocks(20_000.0, 21_000.0, "measured", [Some(1_980), Some(1_980)]);
+    assert_eq!(told(&rules, same_clock)?.0, "SLOWER");
+    // As long, with fewer cycles.
+    let less = with_clocks(20_000.0, 20_000.0, "measured", [Some(1_980), Some(1_700)]);
+    assert_eq!(told(&rules, less)?.0, "INCONCLUSIVE");
+    // Nobody knows the clock.
+    let unknown = || with_clocks(20_000.0, 21_000.0, "denied", [None, None]);
+    let (verdict, reason) = told(&rules, unknown())?;
+    assert_eq!((verdict, reason.as_str()), ("INCONCLUSIVE", "clock: neither pinned nor recorded"));
+    let allowing = Rules { allow_unknown_clock: true, ..Rules::default() };
+    assert_eq!(told(&allowing, unknown())?.0, "SLOWER");
+    let pinned = with_clocks(20_000.0, 21_000.0, "applied", [None, None]);
+    assert_eq!(told(&rules, pinned)?.0, "SLOWER");
+    Ok(())
+}
+
+#[test]
+fn annotations_of_the_same_runs_are_compared_by_pairs() -> TestOutcome {
+    // The machine drifts by 20 % while both are measured next to each other.
+    let mut random = Random::new(22);
+    let mut rows = Vec::new();
+    for run in 0..200 {
+        let level = 20_000.0 * (1.0 + 0.001 * run as f64);
+        for (name, factor) in [("old", 1.0), ("new", 1.03), ("other", 2.0)] {
+            rows.push(sample("n=1", name, run, level * factor * (1.0 + 0.003 * normal(&mut random))));
+        }
+    }
+    // Runs without a value of either are no pairs.
+    rows[3].value = None;
+    let process = Process { rows, ..Process::default() };
+    let folder = tempfile::tempdir()?;
+    let collection = Collection::open([side(folder.path(), "runs", std::slice::from_ref(&process))?])?;
+    let found = Rules::default().compare_annotations(&collection, "old", "new")?;
+    assert_eq!(only(&found)?, ("SLOWER", String::new()));
+    let row = &found.rows[0];
+    assert_eq!(row.key.to_string(), "old -> new (n=1)");
+    let comparison = row.comparison.ok_or("none")?;
+    assert_eq!((comparison.n, comparison.between_processes), (8, false));
+    assert!((comparison.change_ratio() - 0.03).abs() < 0.003, "{comparison:?}");
+    assert_eq!(row.base.ok_or("none")?.invalid, 1);
+    // The other way round, and with itself.
+    assert_eq!(only(&Rules::default().compare_annotations(&collection, "new", "old")?)?.0, "FASTER");
+    assert_eq!(only(&Rules::default().compare_annotations(&collection, "new", "new")?)?.0, "SAME");
+    let error = Rules::default().compare_annotations(&collection, "old", "now").err().ok_or("found")?;
+    assert!(error.to_string().contains("there are new, old, other"), "{error}");
+    // Of several process runs, each is a pair.
+    let several = Collection::open([side(folder.path(), "several", &vec![process; 4])?])?;
+    let found = Rules::default().compare_annotations(&several, "old", "new")?;
+    assert_eq!(found.rows[0].comparison.ok_or("none")?.n, 4);
+    Ok(())
+}
+
+#[test]
+fn the_self_test_is_passed_by_noise_and_failed_by_two_states() -> TestOutcome {
+    let folder = tempfile::tempdir()?;
+    let rules = Rules::default();
+    for (name, process_runs) in [("few", 2), ("many", 8)] {
+        let steady = side(folder.path(), name, &processes(23, process_runs, 20, 500, 20_000.0, QUIET))?;
+        let test = rules.self_test(&Collection::open([steady])?)?;
+        assert!(test.has_passed() && test.exit_code(false) == 0, "{test:?}");
+        assert!(test.rows.iter().all(|row| row.is_by_process == (process_runs == 8)), "{test:?}");
+    }
+    // Blocks that jump by 10 % every other time.
+    let jumping = (0..300).map(|run| sample("", "run", run, if run / 25 % 2 == 0 { 1e4 } else { 1.1e4 }));
+    let process = Process { rows: jumping.collect(), ..Process::default() };
+    let test = rules.self_test(&Collection::open([side(folder.path(), "jumping", &[process])?])?)?;
+    assert_eq!(test.rows.len(), 1);
+    assert!(test.exit_code(false) == 0 || test.alarms_ratio() > Some(0.05), "{test:?}");
+    // Too little to tell.
+    let short = side(folder.path(), "short", &processes(24, 1, 1, 20, 20_000.0, QUIET))?;
+    let test = rules.self_test(&Collection::open([short])?)?;
+    assert_eq!((test.alarms_ratio(), test.exit_code(false)), (None, 2));
+    Ok(())
+}
+
+#[test]
+fn a_side_compared_with_itself_is_never_slower() -> TestOutcome {
+    for (process_runs, single) in [(1, false), (1, true), (3, false), (5, false)] {
+        let noisy = Noise { process: 0.05, within: 0.1 };
+        let a = processes(25, process_runs, 30, 60, 20_000.0, noisy);
+        let rules = Rules { allow_single_run: single, ..Rules::default() };
+        let found = compared(&rules, &a, &a)?;
+        assert!([0, 2].contains(&found.exit_code(FailOn::Inconclusive, false)), "{found}");
+    }
+    Ok(())
+}
