@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use cuprof::counters::{Plan, Session};
 use cuprof::{
-    ClockBackend, ClockGuard, ClockOwner, ClockRequest, ClockStatus, Clocks, ErrorKind, GpuMonitor,
+    Bench, ClockBackend, ClockGuard, ClockOwner, ClockRequest, ClockStatus, Clocks, ErrorKind, GpuMonitor,
     ResetOutcome, ThrottleReasons, forbid_clock_control, reset_clocks,
 };
 use tempfile::TempDir;
@@ -185,6 +185,41 @@ fn pinned_clocks_are_told_and_released() -> Outcome {
                 [format!("SetGpuLockedClocks 1 {set}"), RESET.to_owned()]
             );
         }
+        Ok(())
+    })
+}
+
+/// A measurement at the base clock. Returns what it tells of the clocks, and the clock in its runs.
+fn measured_at_base() -> Result<(String, u32), Box<dyn std::error::Error>> {
+    let _no_other_nvml = request(Clocks::Measure)?;
+    let cupti = Simulated::get();
+    let bench = Bench::new("pinned").clocks(Clocks::Base).runs(3).progress(false);
+    let report = bench.run(|run, ()| {
+        run.measure("work", || {
+            cupti.launch(1);
+        });
+    })?;
+    let told = report.facts().iter().find(|(key, _)| key == "bench.clock_mode").map(|(_, mode)| mode.clone());
+    let runs = report.samples().iter().filter_map(|sample| sample.conditions?.sm_clock_mhz);
+    Ok((told.ok_or("not told")?, runs.last().ok_or("the clock is not known")?))
+}
+
+#[test]
+fn a_measurement_pins_clocks_for_as_long_as_it_takes() -> Outcome {
+    let (process, _folder) = process(a_measurement_pins_clocks_for_as_long_as_it_takes)?;
+    process.run(|| {
+        assert_eq!(measured_at_base()?, ("applied".to_owned(), 1500));
+        assert_eq!(settings()?, [SET_BASE, RESET]);
+        Ok(())
+    })
+}
+
+#[test]
+fn a_measurement_that_may_not_pin_is_made_at_free_clocks_and_tells() -> Outcome {
+    let (process, _folder) = process(a_measurement_that_may_not_pin_is_made_at_free_clocks_and_tells)?;
+    process.with("SIM_NVML_FAIL", "nvmlDeviceSetGpuLockedClocks:4").run(|| {
+        assert_eq!(measured_at_base()?, ("denied".to_owned(), 1980));
+        assert_eq!(settings()?, [SET_BASE], "tried, and nothing reset: nothing of ours was set");
         Ok(())
     })
 }
