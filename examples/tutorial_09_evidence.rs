@@ -82,9 +82,10 @@ fn rebuild(profile: &Profile, recording: &Path, folder: &Path) -> Outcome {
         "Others read the files with what reads Parquet, such as DuckDB and pyarrow:\n  \
          duckdb -c \"SELECT kernel, count(*) FROM '{shown}/launches-*.parquet' GROUP BY ALL\"\n  \
          python -c \"import pyarrow.parquet as pq; print(pq.read_table('{shown}/launches-00000.parquet'))\"\n\
-         The command (`cargo install --path . --features cli`) has the summary again, and a timeline:\n  \
+         The command (`cargo install --path . --features cli`) has the summary again, a timeline, and comparisons (with itself: never slower):\n  \
          cuprof summary {shown}\n  \
-         cuprof trace {shown} --output run.pftrace\n"
+         cuprof trace {shown} --output run.pftrace\n  \
+         cuprof compare {shown} {shown}\n"
     )?;
 
     let (original, again) = (Dataset::open(dataset)?, Dataset::open(folder.join("rebuilt.cuprof"))?);
