@@ -432,15 +432,34 @@ fn other_readers_see_the_same_values() -> TestResult {
     let python = std::env::var_os("CUPROF_PYTHON").ok_or("CUPROF_PYTHON names no interpreter")?;
     let folder = tempfile::tempdir()?;
     let options = WriterOptions { max_rows_per_part: 4_000, ..WriterOptions::default() };
-    write(folder.path(), options, |writer| fill(writer, 10_000))?;
+    // Beside plain rows those with the largest numbers: bytes are cut to 63 bits, ids of nodes keep their bits.
+    let (mut huge, mut last) = (transfer(1), launch(1));
+    huge.bytes = u64::MAX;
+    (last.work.graph, last.work.graph_node) = (Some(u32::MAX), Some(u64::MAX - 6));
+    (last.work.start_ns, last.work.end_ns) = (i64::MAX, i64::MAX);
+    write(folder.path(), options, |writer| {
+        fill(writer, 10_000);
+        writer.transfer(&huge);
+        writer.launch(&last);
+    })?;
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/py/check_dataset.py");
     let rows = |table| Dataset::open(folder.path()).map(|dataset| format!("{table}={}", dataset.rows(table)));
-    let starts: i128 = (1..=10_000).map(|i| i128::from(launch(i).work.start_ns)).sum();
+    let sum = |value: fn(i64) -> i64| (1..=10_000).map(|i| i128::from(value(i))).sum::<i128>();
+    let starts = sum(|i| launch(i).work.start_ns) + i128::from(i64::MAX);
+    let nodes = sum(|i| launch(i).work.graph_node.map_or(0, u64::cast_signed)) - 7;
+    let bytes = sum(|i| transfer(i).bytes.cast_signed()) + i128::from(i64::MAX);
     let output = std::process::Command::new(python)
         .arg(script)
         .arg(folder.path())
         .args(["--rows", &rows(Table::Launches)?, "--rows", &rows(Table::MemoryOperations)?])
-        .args(["--sum", &format!("launches.start_ns={starts}")])
+        .args([
+            "--sum",
+            &format!("launches.start_ns={starts}"),
+            "--sum",
+            &format!("launches.graph_node_id={nodes}"),
+        ])
+        .args(["--sum", &format!("transfers.bytes={bytes}")])
+        .args(["--sum", &format!("memory_operations.address={}", u64::MAX - 4_095)])
         .output()?;
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     println!("{}", String::from_utf8_lossy(&output.stdout));
