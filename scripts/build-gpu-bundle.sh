@@ -45,8 +45,8 @@ collect() {
 if [ -n "${TUTORIALS:-}" ]; then
     collect "" $(cd examples && printf -- '--example %s ' $(basename -s .rs tutorial_*.rs)) "$@"
 else
-    collect "" --test gpu --bench launch_cost --bench counters_proof --example quickstart --example graphs \
-        --example threads --example read_parquet --example sweep --example doctor "$@"
+    collect "" --test gpu --bench launch_cost --bench counters_proof --bench bench_proof --bench kernels \
+        --example quickstart --example graphs --example threads --example read_parquet --example sweep --example doctor "$@"
 fi
 if [ -n "${NVTX:-}" ]; then
     collect _nvtx --features nvtx --test gpu --example nvtx_ranges --example nvtx_plugin "$@"

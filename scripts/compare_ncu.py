@@ -6,6 +6,12 @@
     counters_proof kernels ranges > counters.jsonl
     scripts/compare_ncu.py counters.jsonl ncu.csv
 
+    scripts/compare_ncu.py --durations durations.jsonl ncu-warm-none.csv ncu-cold-none.csv ncu-warm-all.csv
+
+compares durations of `bench_proof` with `gpu__time_duration` of `bench_proof plain`: that is longer by the launch overhead,
+which the kernel's record leaves out, and so by one constant for all sizes of a state. The exit status is 1 where one size is
+off by more than 200 ns.
+
 Each value is a median over the launches of a kernel that are not warm-up. Both repeat each kernel for each pass and
 leave clocks and caches alone. A difference beyond 2 % for counts and 5 % for rates is marked; the exit status is 1 then.
 """
@@ -78,7 +84,64 @@ def text(value):
     return f"{value:.0f}" if float(value).is_integer() else f"{value:.4g}" if abs(value) < 1e6 else f"{value:.6g}"
 
 
+# Of `bench_proof`: launches that warm up, bytes that a block reads, and how far from the constant a difference may be.
+PROOF_WARM_UP = 5
+BLOCK_BYTES = 512 * 16
+MAX_DEVIATION_NS = 200
+
+
+def durations_of_ncu(path):
+    """Durations of `victim_read`, by the bytes that it reads."""
+    lines = [line for line in open(path, encoding="utf-8") if not line.startswith("==")]
+    start = next(at for at, line in enumerate(lines) if "Kernel Name" in line)
+    by_bytes = defaultdict(list)
+    for row in csv.DictReader(lines[start:]):
+        if (row.get("ID") or "").strip().isdigit() and short(row["Kernel Name"]) == "victim_read":
+            blocks = int(row["Grid Size"].strip("( ").split(",")[0])
+            by_bytes[blocks * BLOCK_BYTES].append(float(row["gpu__time_duration.sum"].replace(",", "")))
+    return {size: statistics.median(series[PROOF_WARM_UP:]) for size, series in by_bytes.items()}
+
+
+def compare_durations(ours_path, *ncu_paths):
+    rows = [json.loads(line) for line in open(ours_path, encoding="utf-8") if line.startswith('{"section":"durations"')]
+    ours = {(row["state"], row["bytes"]): row for row in rows}
+    # Which of ours each is beside, by what the cache holds.
+    beside = {"warm-none": "warm", "cold-none": "cold", "warm-all": "cold"}
+    failed = False
+    for path in ncu_paths:
+        state = next(name for name in beside if name in path)
+        ncu = durations_of_ncu(path)
+        differences = {
+            size: ncu[size] - ours[beside[state], size]["median_ns"]
+            for size in sorted(ncu)
+            if (beside[state], size) in ours
+        }
+        if not differences:
+            print(f"{state}: nothing to compare")
+            return 1
+        constant = statistics.median(differences.values())
+        print(f"\n{beside[state]}, beside `--cache-control {state.split('-')[1]}`; medians in ns\n")
+        print("| bytes | Bench | spread | events | ncu | ncu - Bench | from the constant |")
+        print("|---:|---:|---:|---:|---:|---:|---:|")
+        for size, difference in differences.items():
+            row = ours[beside[state], size]
+            mark = "" if abs(difference - constant) <= MAX_DEVIATION_NS else " **beyond**"
+            print(
+                f"| {size} | {row['median_ns']:.0f} | {row['robust_cv']:.1%} | {text(row['events_ns'])} "
+                f"| {ncu[size]:.0f} | {difference:.0f} | {difference - constant:+.0f}{mark} |"
+            )
+        beyond = sum(abs(difference - constant) > MAX_DEVIATION_NS for difference in differences.values())
+        failed |= beyond > 0
+        told = f"{beyond} of {len(differences)} sizes are more than {MAX_DEVIATION_NS} ns off"
+        print(f"\n{state}: ncu is longer by {constant:.0f} ns; {told}")
+    steady = [row["ok"] for row in rows]
+    print(f"{steady.count(True)} of {len(steady)} spreads are within 2 %, or of durations below 3 us")
+    return 1 if failed or not all(steady) else 0
+
+
 def main():
+    if sys.argv[1:2] == ["--durations"]:
+        return compare_durations(*sys.argv[2:])
     mine, ncu = ours(sys.argv[1]), theirs(sys.argv[2])
     kernels = mine.get("kernels", {})
     print("| kernel | metric | ncu | by kernels | difference | by ranges | |")

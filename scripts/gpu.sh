@@ -3,7 +3,8 @@
 # scripts/build-gpu-bundle.sh makes the binaries.
 #
 #   scripts/gpu.sh                              # everything
-#   scripts/gpu.sh tests examples               # some: facts, tests, matrix, examples, tutorials, counters, bench
+#   scripts/gpu.sh tests examples               # some: facts, tests, matrix, examples, tutorials, counters, cost,
+#                                               # bench
 #
 # Environment (all optional):
 #   BIN                binaries (default ./carry/bin, or what ./carry/bin.tar.gz holds)
@@ -12,10 +13,10 @@
 #   OUT                where results go (default ./gpu-out)
 #   TESTS              test names to run, by part (default: all)
 #   MATRIX_TESTS       the same for each library of the matrix
-#   BENCH_ARGS         arguments of the bench (default: --all)
+#   COST_ARGS          arguments of `launch_cost` (default: --all)
 #   LIMIT_TESTS, LIMIT_MATRIX (each library), LIMIT_EXAMPLES (each), LIMIT_TUTORIALS (each),
-#   LIMIT_COUNTERS (each run), LIMIT_BENCH   seconds
-#   NCU                Nsight Compute for `counters` and `tutorials` (default: searched for)
+#   LIMIT_COUNTERS (each run), LIMIT_COST, LIMIT_BENCH (each run)   seconds
+#   NCU                Nsight Compute for `counters`, `bench` and `tutorials` (default: searched for)
 #
 # Settings of the GPU (clocks, power, MIG, persistence) are only read. A failure does not stop what follows; the table
 # at the end has them all, and the exit status is 1 if there was one.
@@ -26,12 +27,13 @@ CUPTI=${CUPTI:-$here/carry/cupti}
 OUT=${OUT:-gpu-out}
 TESTS=${TESTS:-}
 MATRIX_TESTS=${MATRIX_TESTS:-launches:: graphs:: ranges:: sessions::the_library sessions::twenty}
-BENCH_ARGS=${BENCH_ARGS:---all}
+COST_ARGS=${COST_ARGS:---all}
 LIMIT_TESTS=${LIMIT_TESTS:-240}
 LIMIT_MATRIX=${LIMIT_MATRIX:-120}
 LIMIT_EXAMPLES=${LIMIT_EXAMPLES:-60}
 LIMIT_TUTORIALS=${LIMIT_TUTORIALS:-120}
-LIMIT_BENCH=${LIMIT_BENCH:-420}
+LIMIT_COST=${LIMIT_COST:-420}
+LIMIT_BENCH=${LIMIT_BENCH:-180}
 LIMIT_COUNTERS=${LIMIT_COUNTERS:-120}
 
 # Whatever a program asks for here, clocks stay as they are.
@@ -192,6 +194,14 @@ tutorials() {
     done
 }
 
+# Where Nsight Compute is; nothing where it is not.
+nsight_compute() {
+    local name
+    for name in "${NCU:-}" "$(command -v ncu)" /usr/local/cuda/bin/ncu /opt/nvidia/nsight-compute/*/ncu; do
+        [ -x "$name" ] && { echo "$name"; return; }
+    done
+}
+
 # Counts that are known beforehand with each CUPTI, and the same kernels under Nsight Compute. The comparison needs
 # Python; without one: scripts/compare_ncu.py elsewhere, with the files.
 counters() {
@@ -210,9 +220,7 @@ counters() {
             note "counters $name $section" "$result" "$elapsed" "$(grep -c '"ok":true' "$scratch/output") right, $(grep -c '"ok":false' "$scratch/output") wrong"
         done
     done
-    for name in "$(command -v ncu)" /usr/local/cuda/bin/ncu /opt/nvidia/nsight-compute/*/ncu; do
-        [ -n "$ncu" ] || { [ -x "$name" ] && ncu=$name; }
-    done
+    ncu=$(nsight_compute)
     if [ -z "$ncu" ]; then
         note "Nsight Compute" skipped 0 "not installed"
         return
@@ -234,24 +242,65 @@ counters() {
     done
 }
 
-bench() {
-    : > "$OUT/bench.md"
+cost() {
+    : > "$OUT/cost.md"
     # shellcheck disable=SC2086
-    limited bench "$LIMIT_BENCH" "$OUT/bench.md" "$BIN/launch_cost" $BENCH_ARGS --json "$OUT/bench.json"
+    limited cost "$LIMIT_COST" "$OUT/cost.md" "$BIN/launch_cost" $COST_ARGS --json "$OUT/cost.json"
     cat "$scratch/output"
-    note bench "$result" "$elapsed" \
+    note cost "$result" "$elapsed" \
         "$(grep -c '\*\*met\*\*' "$scratch/output") targets met, $(grep -c '\*\*not met\*\*' "$scratch/output") not met"
+}
+
+# What Bench measures: its tests; durations beside CUDA events and Nsight Compute; a baseline, and a comparison with it.
+bench() {
+    local file="$OUT/bench.txt" ours="$OUT/bench-durations.jsonl" state cache ncu ncu_files=()
+    : > "$file"
+    run_tests "bench tests" gpu "$LIMIT_BENCH" "$file" bench::
+    cp "$scratch/output" "$OUT/bench-tests.txt"
+    : > "$ours"
+    limited "bench durations" "$LIMIT_BENCH" "$ours" "$BIN/bench_proof"
+    note "bench durations" "$result" "$elapsed" "$(grep -c '"ok":true' "$scratch/output") steady, $(grep -c '"ok":false' "$scratch/output") not"
+    ncu=$(nsight_compute)
+    if [ -z "$ncu" ]; then
+        note "bench beside ncu" skipped 0 "Nsight Compute is not installed"
+    else
+        # The cache as the program leaves it, warm and behind its flush; and as Nsight Compute empties it.
+        for state in warm/none cold/none warm/all; do
+            cache=${state#*/}
+            state=${state%/*}
+            timeout -k 10 "$LIMIT_BENCH" "$ncu" --clock-control none --cache-control "$cache" --csv --page raw \
+                --print-units base --kernel-name victim_read --metrics gpu__time_duration.sum \
+                "$BIN/bench_proof" plain "$state" > "$OUT/bench-ncu-$state-$cache.csv" 2>> "$file"
+            ncu_files+=("$OUT/bench-ncu-$state-$cache.csv")
+            note "ncu $state, $cache" "$([ -s "$OUT/bench-ncu-$state-$cache.csv" ] && echo ok || echo empty)" 0 \
+                "$(wc -l < "$OUT/bench-ncu-$state-$cache.csv") lines"
+        done
+        if command -v python3 > /dev/null; then
+            limited "bench beside ncu" 60 "$OUT/bench-ncu.md" python3 "$here/scripts/compare_ncu.py" --durations \
+                "$ours" "${ncu_files[@]}"
+            note "bench beside ncu" "$result" "$elapsed" "$(tail -1 "$scratch/output")"
+        else
+            note "bench beside ncu" skipped 0 "no python3: scripts/compare_ncu.py --durations elsewhere, with the files"
+        fi
+    fi
+    # The same program twice: nothing may be called slower (exit 1) or incomparable (exit 3); not known (2) may be.
+    limited "bench baseline" "$LIMIT_BENCH" "$file" "$BIN/kernels" --bench --folder "$scratch/kernels" --save-baseline first
+    note "bench baseline" "$result" "$elapsed" ""
+    limited "bench comparison" "$LIMIT_BENCH" "$file" "$BIN/kernels" --bench --folder "$scratch/kernels" \
+        --baseline first --fail-on slower
+    cat "$scratch/output"
+    note "bench comparison" "$result" "$elapsed" "$(tail -1 "$scratch/output")"
 }
 
 export RUST_BACKTRACE=${RUST_BACKTRACE:-1}
 cd "$here" || exit 1
 
-[ $# -gt 0 ] || set -- facts tests matrix examples tutorials counters bench
+[ $# -gt 0 ] || set -- facts tests matrix examples tutorials counters cost bench
 for section; do
     echo
     echo "######## $section"
     case $section in
-        facts|tests|matrix|examples|tutorials|counters|bench) "$section" ;;
+        facts|tests|matrix|examples|tutorials|counters|cost|bench) "$section" ;;
         *) echo "there is no section $section"; note "$section" unknown 0 "" ;;
     esac
 done

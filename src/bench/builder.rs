@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::collectors::{Collected, Collector, Occasion, Scope};
 use super::compat;
+use super::harness::Overrides;
 use super::kernels::{KernelFilter, KernelPattern};
 use super::live::Live;
 use super::measured::Measured;
@@ -132,6 +133,7 @@ pub struct Bench<C = ()> {
     pub(super) on_failure: OnFailure,
     pub(super) catch_panics: bool,
     pub(super) progress: bool,
+    pub(super) overrides: Overrides,
 }
 
 type DerivedFunction<C> = dyn Fn(&Measured<'_>, &C) -> Option<f64>;
@@ -181,6 +183,7 @@ impl Bench {
             on_failure: OnFailure::default(),
             catch_panics: false,
             progress: true,
+            overrides: Overrides::default(),
         }
     }
 
@@ -228,11 +231,18 @@ impl Bench {
             on_failure: self.on_failure,
             catch_panics: self.catch_panics,
             progress: self.progress,
+            overrides: self.overrides,
         }
     }
 }
 
 impl<C: Config> Bench<C> {
+    /// For a harness.
+    pub(super) fn overridden(mut self, overrides: Overrides) -> Self {
+        self.overrides = overrides;
+        self
+    }
+
     /// Names for the parameters, in place of `config`, `config_0`, … or a struct's fields.
     pub fn parameters<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
         self.parameters = Some(names.into_iter().map(Into::into).collect());
@@ -430,9 +440,21 @@ impl<C: Config> Bench<C> {
     /// context is current; as [`Builder::start`](crate::Builder::start). Later: [`Timeout`](ErrorKind::Timeout) where
     /// the GPU does not cool down; [`Call`](ErrorKind::Call) where the GPU failed; [`Program`](ErrorKind::Program) where
     /// a run failed and [`OnFailure::Stop`] was asked for, or where no annotation launched any kernel.
-    pub fn run<R: Outcome>(self, work: impl FnMut(&Run<'_>, &C) -> R) -> Result<Report, BenchError> {
+    pub fn run<R: Outcome>(mut self, work: impl FnMut(&Run<'_>, &C) -> R) -> Result<Report, BenchError> {
+        self.apply_overrides();
         let mut rig = Live::new(&self);
         super::engine::run(self, &mut rig, work)
+    }
+
+    /// What a harness was told counts, and not what the program says.
+    pub(super) fn apply_overrides(&mut self) {
+        let Overrides { runs, is_test } = self.overrides;
+        if let Some(runs) = runs {
+            self.rule = StopRule::Fixed(runs);
+        }
+        if is_test {
+            (self.rule, self.warm_up, self.progress) = (StopRule::Fixed(runs.unwrap_or(1)), 0, false);
+        }
     }
 
     /// What is wrong with the settings.

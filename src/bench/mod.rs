@@ -8,6 +8,7 @@ mod collectors;
 mod columns;
 mod compat;
 mod engine;
+mod harness;
 mod kernels;
 mod live;
 mod measured;
@@ -27,6 +28,7 @@ pub use builder::{
     Bench, DEFAULT_LAUNCH_AHEAD_LIMIT, DEFAULT_RUNS, DEFAULT_WARM_UP_RUNS, DURATION, OnFailure,
 };
 pub use collectors::{Occasion, Scope};
+pub use harness::Harness;
 pub use kernels::KernelPattern;
 pub use measured::{LaunchMode, Measured};
 pub use order::Order;

@@ -4,10 +4,10 @@ use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
 use cuprof::bench::{DURATION, LaunchMode, Purpose, Report};
-use cuprof::stats::{DEFAULT_MARGIN, Direction, Sample, Verdict, paired};
+use cuprof::stats::{Comparison, DEFAULT_MARGIN, Direction, Sample, Verdict, paired};
 use cuprof::{Bench, Cache, L2Control, Stream};
 use cuprof_workload::cudarc::driver::CudaStream;
-use cuprof_workload::{Graph, Victims};
+use cuprof_workload::{Graph, Known, Victims};
 
 use crate::Outcome;
 use crate::session::{gpu, turn};
@@ -162,12 +162,73 @@ fn a_hundred_cold_runs_of_a_short_kernel_take_no_longer_than_they_must() -> Outc
     Ok(())
 }
 
+/// Pairs of blocks of two sides that are measured in turns, and runs of a block.
+const BLOCKS: usize = 8;
+const BLOCK: usize = 25;
+
+/// The annotations `a` and `b` of a configuration, by pairs of blocks.
+fn compared(report: &Report, config: usize) -> Result<Comparison, Box<dyn std::error::Error>> {
+    let blocks = |side: &str| -> Result<Vec<f64>, Box<dyn std::error::Error>> {
+        let samples = report.samples().iter().filter(|sample| {
+            sample.config_index == config && &*sample.annotation == side && &*sample.metric == DURATION
+        });
+        let values: Vec<f64> = samples.filter(|s| s.kernel.is_none()).filter_map(|s| s.value).collect();
+        assert_eq!(values.len(), BLOCKS * BLOCK);
+        let fenced = values.chunks(BLOCK).map(|block| Some(Sample::new(block).ok()?.fenced_mean(32.0)?.mean));
+        Ok(fenced.collect::<Option<Vec<f64>>>().ok_or("an empty block")?)
+    };
+    let pairs: Vec<(f64, f64)> = blocks("a")?.into_iter().zip(blocks("b")?).collect();
+    Ok(paired(&pairs)?)
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn a_kernel_that_is_one_per_cent_slower_is_nearly_always_found_to_be() -> Outcome {
+    const KERNELS: u32 = 40;
+    let _turn = turn();
+    let gpu = gpu()?;
+    let stream = gpu.stream()?;
+    let known = Known::new(&gpu)?;
+    let mut to = gpu.zeros(&stream, 1)?;
+    // Some 20 to 300 us; a hundredth of the rounds more is a hundredth of the time.
+    let bench = Bench::new("slower").configs(3..3 + KERNELS).parameters(["hundreds_of_rounds"]);
+    let bench = bench.cache(Cache::Keep).warm_up(5).runs(BLOCKS * BLOCK).progress(false);
+    let report = bench.run(|run, hundreds| {
+        let mut side = |name: &str, rounds: u32| {
+            run.measure(name, || known.fma_chain(&stream, &mut to, 132, rounds * hundreds).map(drop))
+        };
+        // A B, B A, A B, …
+        if run.number() % 2 == 0 {
+            side("a", 100)?;
+            side("b", 101)
+        } else {
+            side("b", 101)?;
+            side("a", 100)
+        }
+    })?;
+    let (mut found, mut wrong, mut changes) = (0, 0, Vec::new());
+    for config in 0..KERNELS as usize {
+        let comparison = compared(&report, config)?;
+        found += usize::from(comparison.direction() == Direction::Slower);
+        wrong += usize::from(comparison.direction() == Direction::Faster);
+        changes.push(comparison.log_ratio.exp() - 1.0);
+    }
+    changes.sort_unstable_by(f64::total_cmp);
+    println!(
+        r#"{{"test":"bench_slower","gpu":"{}","kernels":{KERNELS},"pairs":{BLOCKS},"runs_a_side":{},"found":{found},"wrong":{wrong},"median_change":{:?},"least_change":{:?}}}"#,
+        gpu.describe(),
+        BLOCKS * BLOCK,
+        changes[changes.len() / 2],
+        changes[0],
+    );
+    assert!(found * 20 >= KERNELS as usize * 19 && wrong == 0, "{found} of {KERNELS} found, {wrong} wrong");
+    Ok(())
+}
+
 #[test]
 #[ignore = "needs a GPU"]
 fn the_same_kernel_twice_is_hardly_ever_faster_or_slower_than_itself() -> Outcome {
     const KERNELS: usize = 50;
-    const BLOCKS: usize = 8;
-    const BLOCK: usize = 25;
     let _turn = turn();
     let gpu = gpu()?;
     let stream = gpu.stream()?;
@@ -185,18 +246,7 @@ fn the_same_kernel_twice_is_hardly_ever_faster_or_slower_than_itself() -> Outcom
     assert!(report.losses().is_empty(), "{:?}", report.losses());
     let (mut alarms, mut directions, mut half_widths) = (0, 0, Vec::new());
     for kernel in 0..KERNELS {
-        let blocks = |side: &str| -> Result<Vec<f64>, Box<dyn std::error::Error>> {
-            let samples = report.samples().iter().filter(|sample| {
-                sample.config_index == kernel && &*sample.annotation == side && &*sample.metric == DURATION
-            });
-            let values: Vec<f64> = samples.filter(|s| s.kernel.is_none()).filter_map(|s| s.value).collect();
-            assert_eq!(values.len(), BLOCKS * BLOCK);
-            let fenced =
-                values.chunks(BLOCK).map(|block| Some(Sample::new(block).ok()?.fenced_mean(32.0)?.mean));
-            Ok(fenced.collect::<Option<Vec<f64>>>().ok_or("an empty block")?)
-        };
-        let pairs: Vec<(f64, f64)> = blocks("a")?.into_iter().zip(blocks("b")?).collect();
-        let comparison = paired(&pairs)?;
+        let comparison = compared(&report, kernel)?;
         let verdict = comparison.verdict(DEFAULT_MARGIN);
         alarms += usize::from(matches!(verdict, Verdict::Slower | Verdict::Faster));
         directions += usize::from(comparison.direction() != Direction::Unknown);

@@ -17,11 +17,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::losses::Loss;
 use crate::table::rows::KernelName;
 
-pub(super) type TestOutcome = Result<(), Box<dyn std::error::Error>>;
+pub(in crate::bench) type TestOutcome = Result<(), Box<dyn std::error::Error>>;
 
 /// A GPU whose kernels take as long as the test says, on a clock that only they move.
 #[derive(Clone, Default)]
-pub(super) struct Gpu(Rc<RefCell<World>>);
+pub(in crate::bench) struct Gpu(Rc<RefCell<World>>);
 
 #[derive(Default)]
 struct World {
@@ -120,7 +120,9 @@ impl Gpu {
         bench: Bench<C>,
         work: impl FnMut(&Run<'_>, &C) -> R,
     ) -> Result<Report, BenchError> {
-        super::engine::run(bench.progress(false), &mut self.clone(), work)
+        let mut bench = bench.progress(false);
+        bench.apply_overrides();
+        super::engine::run(bench, &mut self.clone(), work)
     }
 }
 

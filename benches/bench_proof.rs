@@ -1,0 +1,152 @@
+//! How long kernels are that read so much, by `Bench`, by CUDA events, and by Nsight Compute; lines of JSON.
+//!
+//! ```text
+//! bench_proof                    measures with `Bench` and with CUDA events, warm and cold
+//! bench_proof plain warm|cold    launches the same kernels and measures nothing, for Nsight Compute
+//! ```
+//!
+//! Needs a GPU. `cold` flushes the L2 cache before each kernel, in its stream, as `Bench` does there. The exit status is 1
+//! where the spread is more than it may be. `scripts/gpu.sh bench` runs it, and beside Nsight Compute;
+//! `scripts/compare_ncu.py --durations` compares. No setting of the GPU is changed.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program that talks")]
+
+use std::cell::RefCell;
+use std::process::ExitCode;
+
+use cuprof::bench::DURATION;
+use cuprof::stats::Sample;
+use cuprof::{Bench, Cache, L2Control, Stream};
+use cuprof_workload::cudarc::driver::{CudaStream, sys::CUevent_flags};
+use cuprof_workload::{Gpu, Victims};
+
+type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
+
+/// 64 KiB to 64 MiB.
+const SIZES: [usize; 11] = {
+    let mut sizes = [64 << 10; 11];
+    let mut at = 1;
+    while at < sizes.len() {
+        sizes[at] = sizes[at - 1] * 2;
+        at += 1;
+    }
+    sizes
+};
+const RUNS: usize = 100;
+const WARM_UP: usize = 5;
+
+/// From this duration on, the robust relative spread may be at most this.
+const SPREAD_FROM_NS: f64 = 3_000.0;
+const MAX_SPREAD: f64 = 0.02;
+
+const STATES: [(&str, Cache); 2] = [("warm", Cache::Keep), ("cold", Cache::Flush)];
+
+fn raw(stream: &CudaStream) -> Stream {
+    // SAFETY: the handle is that of a stream that outlives its uses here, of the only context.
+    #[expect(unsafe_code, reason = "names a stream by its handle")]
+    unsafe {
+        Stream::from_raw(stream.cu_stream().cast())
+    }
+}
+
+fn victims(gpu: &Gpu, stream: &std::sync::Arc<CudaStream>) -> Outcome<Vec<RefCell<Victims>>> {
+    let victims = SIZES.iter().map(|bytes| Victims::new(gpu, stream, *bytes).map(RefCell::new));
+    Ok(victims.collect::<Result<_, _>>()?)
+}
+
+/// The median of what two events around each kernel tell, in nanoseconds.
+fn by_events(
+    gpu: &Gpu,
+    stream: &CudaStream,
+    victims: &RefCell<Victims>,
+    l2: &mut L2Control,
+) -> Outcome<Option<f64>> {
+    let mut times = Vec::new();
+    for run in 0..WARM_UP + RUNS {
+        l2.apply_on(raw(stream))?;
+        let begin = stream.record_event(Some(CUevent_flags::CU_EVENT_DEFAULT))?;
+        victims.borrow_mut().read(stream)?;
+        let end = stream.record_event(Some(CUevent_flags::CU_EVENT_DEFAULT))?;
+        gpu.synchronize()?;
+        if run >= WARM_UP {
+            times.push(f64::from(begin.elapsed_ms(&end)?) * 1e6);
+        }
+    }
+    Ok(Sample::new(times)?.median())
+}
+
+/// Whether all spreads are as small as they may be.
+fn measure(gpu: &Gpu) -> Outcome<bool> {
+    let stream = gpu.stream()?;
+    let victims = victims(gpu, &stream)?;
+    let mut all_ok = true;
+    for (state, cache) in STATES {
+        let bench = Bench::new(state).configs(0..SIZES.len()).parameters(["size"]);
+        let bench = bench.stream(raw(&stream)).cache(cache).warm_up(WARM_UP).runs(RUNS).progress(false);
+        let report = bench.run(|run, size| {
+            let mut victims = victims[*size].borrow_mut();
+            run.measure("read", || victims.read(&stream))
+        })?;
+        for loss in report.losses() {
+            eprintln!("LOST: {} {}", loss.count, loss.meaning);
+            all_ok = false;
+        }
+        let mut l2 = L2Control::new(cache)?;
+        for (size, bytes) in SIZES.iter().enumerate() {
+            let told = &report.aggregate(size, "read", DURATION).ok_or("nothing was measured")?.told;
+            let median = told.median().ok_or("no run is valid")?;
+            let spread = told.robust_cv.ok_or("no spread")?;
+            let is_ok = median < SPREAD_FROM_NS || spread <= MAX_SPREAD;
+            all_ok &= is_ok;
+            let events = by_events(gpu, &stream, &victims[size], &mut l2)?;
+            let events = events.map_or("null".to_owned(), |ns| format!("{ns:.0}"));
+            println!(
+                r#"{{"section":"durations","gpu":"{}","bytes":{bytes},"state":"{state}","median_ns":{median},"robust_cv":{spread:.5},"n":{},"events_ns":{events},"ok":{is_ok}}}"#,
+                gpu.describe(),
+                told.n,
+            );
+        }
+    }
+    Ok(all_ok)
+}
+
+fn plain(gpu: &Gpu, state: &str) -> Outcome {
+    let (_, cache) =
+        STATES.into_iter().find(|(name, _)| *name == state).ok_or("plain warm, or plain cold")?;
+    let stream = gpu.stream()?;
+    let victims = victims(gpu, &stream)?;
+    let mut l2 = L2Control::new(cache)?;
+    for victims in &victims {
+        for _ in 0..WARM_UP + RUNS {
+            l2.apply_on(raw(&stream))?;
+            victims.borrow_mut().read(&stream)?;
+            gpu.synchronize()?;
+        }
+    }
+    Ok(())
+}
+
+fn run(args: &[String]) -> Outcome<bool> {
+    let gpu = Gpu::open()?;
+    match args {
+        [] => measure(&gpu),
+        [mode, state] if mode == "plain" => plain(&gpu, state).map(|()| true),
+        _ => Err("no arguments, or plain warm, or plain cold".into()),
+    }
+}
+
+fn main() -> ExitCode {
+    // Cargo passes it.
+    let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
+    if let Err(why) = Gpu::probe() {
+        println!("nothing is measured: {why}");
+        return ExitCode::SUCCESS;
+    }
+    match run(&args) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
