@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::facts::COLLECTOR;
 use super::value::Value;
 
 /// When a collector is called.
@@ -52,6 +53,35 @@ impl<C> Collector<C> {
                 None
             }
         }
+    }
+}
+
+/// What a collector gave.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Notes {
+    pub name: String,
+    pub scope: Scope,
+    pub notes: Vec<Note>,
+}
+
+/// One value of a collector, with what it belongs to.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Note {
+    pub config: Option<usize>,
+    pub run: Option<usize>,
+    pub annotation: Option<String>,
+    pub value: Option<Value>,
+}
+
+impl Notes {
+    /// As facts of `env`: `collector.NAME.CONFIG.RUN.ANNOTATION`, as far as the value belongs to one.
+    pub fn facts(&self) -> impl Iterator<Item = (String, String)> {
+        self.notes.iter().map(|Note { config, run, annotation, value }| {
+            let numbers = [*config, *run].into_iter().flatten().map(|number| number.to_string());
+            let at = numbers.chain(annotation.clone()).map(|at| format!(".{at}"));
+            let key = format!("{COLLECTOR}{}{}", self.name, at.collect::<String>());
+            (key, value.as_ref().map(ToString::to_string).unwrap_or_default())
+        })
     }
 }
 

@@ -1,12 +1,17 @@
 //! Columns whose names and types only a measurement knows: its parameters, and what comes with them in other tables.
 
+use arrow_array::RecordBatch;
+use arrow_schema::DataType;
+
 use super::text::{Table, real};
 use super::value::Value;
+use crate::error::Result;
 use crate::table::added::{AddedColumn, Cell, CellType};
+use crate::table::columns::{Texts, boolean, float64, int64};
 
 /// Named columns, and rows with as many values. A column has one type: that of its values where they have one in common
 /// (whole numbers among real ones are real), and text where they have not.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Columns {
     names: Vec<String>,
     kinds: Vec<CellType>,
@@ -15,12 +20,67 @@ pub(super) struct Columns {
 
 impl Columns {
     /// Of a column without any value the type is the one given for it, if any, else real numbers.
-    pub fn new(heading: Vec<(String, Option<CellType>)>, rows: Vec<Vec<Option<Value>>>) -> Self {
+    pub fn new(heading: Vec<(String, Option<CellType>)>, mut rows: Vec<Vec<Option<Value>>>) -> Self {
         let kinds = heading.iter().enumerate().map(|(at, (_, given))| {
             let values = rows.iter().filter_map(|row| row.get(at)?.as_ref());
             values.map(kind_of).reduce(common).or(*given).unwrap_or(CellType::Real)
         });
-        Self { kinds: kinds.collect(), names: heading.into_iter().map(|(name, _)| name).collect(), rows }
+        let kinds: Vec<CellType> = kinds.collect();
+        for row in &mut rows {
+            for (value, kind) in row.iter_mut().zip(&kinds) {
+                if let (Some(Value::Int(number)), CellType::Real) = (&*value, kind) {
+                    *value = Some(Value::Real(*number as f64)); // CAST: above 2^53 the last digits are lost
+                }
+            }
+        }
+        Self { kinds, names: heading.into_iter().map(|(name, _)| name).collect(), rows }
+    }
+
+    /// The columns of batches that begin with this, which is left off; all have the same columns.
+    pub fn read(batches: &[RecordBatch], prefix: &str) -> Result<Self> {
+        let Some(first) = batches.first() else { return Ok(Self::default()) };
+        let (schema, mut columns) = (first.schema(), Self::default());
+        columns.rows = vec![Vec::new(); batches.iter().map(RecordBatch::num_rows).sum()];
+        for (at, field) in schema.fields().iter().enumerate() {
+            let Some(name) = field.name().strip_prefix(prefix) else { continue };
+            let kind = match field.data_type() {
+                DataType::Int64 => CellType::Int,
+                DataType::Float64 => CellType::Real,
+                DataType::Boolean => CellType::Flag,
+                _ => CellType::Text,
+            };
+            let mut values = Vec::new();
+            let mut texts = Texts::default();
+            for batch in batches {
+                match kind {
+                    CellType::Int => values.extend(int64(batch, at)?.iter().map(|cell| cell.map(Value::Int))),
+                    CellType::Real => {
+                        values.extend(float64(batch, at)?.iter().map(|cell| cell.map(Value::Real)))
+                    }
+                    CellType::Flag => {
+                        values.extend(boolean(batch, at)?.iter().map(|cell| cell.map(Value::Flag)))
+                    }
+                    CellType::Text => {
+                        let texts = texts.of(batch, at)?.into_iter();
+                        values.extend(texts.map(|text| text.map(|text| Value::Text(text.to_string()))));
+                    }
+                }
+            }
+            columns.rows.iter_mut().zip(values).for_each(|(row, value)| row.push(value));
+            columns.names.push(name.to_owned());
+            columns.kinds.push(kind);
+        }
+        Ok(columns)
+    }
+
+    /// What the columns are called.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// The rows' values.
+    pub fn rows(&self) -> &[Vec<Option<Value>>] {
+        &self.rows
     }
 
     /// The parameters of configurations: a row for each of these.

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::collectors::Scope;
+use super::collectors::{Notes, Scope};
 use super::columns::Columns;
-use super::report::{Aggregate, Collected, Report};
+use super::report::{Aggregate, Report};
 use super::value::Value;
 use crate::stats::geometric_mean;
 use crate::table::added::CellType;
@@ -34,7 +34,7 @@ pub(super) const MORE: [&str; 6] =
 /// The last two columns.
 pub(super) const STATE: [&str; 2] = ["CacheState", "ClockMode"];
 
-pub(super) fn table(report: &Report) -> Columns {
+pub(super) fn table(report: &Report, notes: &[Notes]) -> Columns {
     let rows: Vec<Row<'_>> = report
         .aggregates
         .iter()
@@ -52,7 +52,7 @@ pub(super) fn table(report: &Report) -> Columns {
     add(Some(CellType::Text), &["Kernel", "GPU", "Host"]);
     add(Some(CellType::Int), &["ComputeClock", "MemoryClock"]);
     add(Some(CellType::Text), &["Unit"]);
-    for collected in &report.collected {
+    for collected in notes {
         collector_columns(collected).iter().for_each(|name| add(None, &[name]));
     }
     add(Some(CellType::Real), &["CI95_Lower", "CI95_Upper", "RelativeStdDevPct"]);
@@ -64,7 +64,7 @@ pub(super) fn table(report: &Report) -> Columns {
     add(Some(CellType::Real), &MORE);
     add(Some(CellType::Text), &STATE);
     let geomeans = geomeans(&rows);
-    let rows = rows.iter().map(|row| cells(report, row, &geomeans)).collect();
+    let rows = rows.iter().map(|row| cells(report, notes, row, &geomeans)).collect();
     Columns::new(heading, rows)
 }
 
@@ -105,6 +105,7 @@ fn geomeans<'a>(rows: &[Row<'a>]) -> BTreeMap<(&'a str, &'a str), Option<f64>> {
 
 fn cells(
     report: &Report,
+    notes: &[Notes],
     row: &Row<'_>,
     geomeans: &BTreeMap<(&str, &str), Option<f64>>,
 ) -> Vec<Option<Value>> {
@@ -134,7 +135,7 @@ fn cells(
     cells.extend(["gpu.name", "host.name"].map(|key| fact(key).and_then(|value| text(value))));
     cells.extend(["gpu.clock_rate_khz", "gpu.memory_clock_rate_khz"].map(number));
     cells.push(text(&aggregate.unit));
-    for collected in &report.collected {
+    for collected in notes {
         cells.extend(collector_cells(collected, aggregate));
     }
     let end = |sign: f64| mean.zip(half).map(|(mean, half)| mean + sign * half);
@@ -150,17 +151,17 @@ fn cells(
         cells.extend(reals(&[interval.map(|ends| ends.low), interval.map(|ends| ends.high)]));
     }
     cells.extend(reals(&[(told.n > 0).then_some(told.n_eff)]));
-    cells.extend([text(report.cache_state), text(&report.clock_mode)]);
+    cells.extend([text(&report.cache_state), text(&report.clock_mode)]);
     cells
 }
 
 /// Whether the collector has columns for mean, spread and extremes.
-fn is_numeric(collected: &Collected) -> bool {
+fn is_numeric(collected: &Notes) -> bool {
     let mut values = collected.notes.iter().filter_map(|note| note.value.as_ref()).peekable();
     collected.scope != Scope::Once && values.peek().is_some() && values.all(|value| value.number().is_some())
 }
 
-fn collector_columns(collected: &Collected) -> Vec<String> {
+fn collector_columns(collected: &Notes) -> Vec<String> {
     if is_numeric(collected) { numeric_columns(&collected.name).into() } else { vec![collected.name.clone()] }
 }
 
@@ -169,7 +170,7 @@ pub(super) fn numeric_columns(collector: &str) -> [String; 4] {
     ["Avg", "Std", "Min", "Max"].map(|suffix| format!("{collector}_{suffix}"))
 }
 
-fn collector_cells(collected: &Collected, aggregate: &Aggregate) -> Vec<Option<Value>> {
+fn collector_cells(collected: &Notes, aggregate: &Aggregate) -> Vec<Option<Value>> {
     let mut its = collected.notes.iter().filter(|note| {
         note.config.is_none_or(|config| config == aggregate.config_index)
             && note.annotation.as_deref().is_none_or(|annotation| annotation == &*aggregate.annotation)

@@ -65,6 +65,8 @@ pub enum LaunchMode {
 }
 
 impl LaunchMode {
+    pub(super) const ALL: [Self; 2] = [Self::Stream, Self::Graph];
+
     /// In one word, as tables have it.
     #[must_use]
     pub fn as_str(self) -> &'static str {

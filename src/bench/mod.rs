@@ -3,17 +3,20 @@
 //! A [`Bench`] makes the runs, a [`Run`] has annotations measured, and a [`Report`] has the samples, with the statistics
 //! of [`stats`](crate::stats). A [`Config`] is what is varied.
 
+mod aggregates;
 mod builder;
 mod collectors;
 mod columns;
 mod compat;
 mod engine;
+mod facts;
 mod harness;
 mod kernels;
 mod live;
 mod measured;
 mod order;
 mod progress;
+mod reopen;
 mod report;
 mod results;
 mod rig;

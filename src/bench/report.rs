@@ -4,11 +4,11 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::collectors::Scope;
 use super::columns::Columns;
+use super::facts::WARNING;
 use super::measured::LaunchMode;
 use super::value::{Value, json_text};
-use super::{compat, text};
+use super::{reopen, text};
 use crate::control::RunConditions;
 use crate::error::Error;
 use crate::losses::Loss;
@@ -106,23 +106,6 @@ pub struct Aggregate {
     pub normalised: Option<Normalised>,
 }
 
-/// Values of one collector.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Collected {
-    pub name: String,
-    pub scope: Scope,
-    pub notes: Vec<Note>,
-}
-
-/// One value of a collector, with what it belongs to.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Note {
-    pub config: Option<usize>,
-    pub run: Option<usize>,
-    pub annotation: Option<String>,
-    pub value: Option<Value>,
-}
-
 /// The result of a [`Bench`](super::Bench): samples, and what they tell.
 ///
 /// Prints as a table: one line for each configuration, annotation and metric, with the median and its interval, the
@@ -135,12 +118,14 @@ pub struct Report {
     pub(super) configs: Vec<Vec<Option<Value>>>,
     pub(super) samples: Vec<RunSample>,
     pub(super) aggregates: Vec<Aggregate>,
-    pub(super) collected: Vec<Collected>,
+    pub(super) compat: Columns,
+    /// What collectors gave, as facts.
+    pub(super) notes: Vec<(String, String)>,
     pub(super) losses: Vec<Loss>,
     pub(super) warnings: Vec<String>,
     pub(super) facts: Vec<(String, String)>,
     pub(super) baseline: Option<String>,
-    pub(super) cache_state: &'static str,
+    pub(super) cache_state: String,
     pub(super) clock_mode: String,
 }
 
@@ -169,6 +154,16 @@ impl From<BenchError> for Error {
 }
 
 impl Report {
+    /// The report of a dataset that [`write`](Self::write) made. It prints the same table, gives the same Markdown and CSV, and
+    /// has the same samples and aggregates, without the distances to the slow-down limit, which files do not have.
+    ///
+    /// # Errors
+    /// [`Format`](crate::ErrorKind::Format) if the folder holds no measurement, or a part is damaged or missing;
+    /// [`Io`](crate::ErrorKind::Io) if it cannot be read.
+    pub fn open(folder: impl AsRef<Path>) -> crate::error::Result<Self> {
+        reopen::report(folder.as_ref())
+    }
+
     /// The samples: of each run in the order in which they were made, then counters, then what is derived.
     #[must_use]
     pub fn samples(&self) -> &[RunSample] {
@@ -251,7 +246,7 @@ impl Report {
     /// the driver does not tell them. [`write`](Self::write) writes the same table as `compat`.
     #[must_use]
     pub fn compat_csv(&self) -> String {
-        text::csv(&compat::table(self).texts())
+        text::csv(&self.compat.texts())
     }
 
     fn table(&self) -> text::Table {
@@ -284,28 +279,12 @@ impl Report {
             let cells = cells_of(aggregate.config_index);
             writer.aggregate(&AggregateRow { cells, ..self.aggregate_row(aggregate, &mut texts) });
         }
-        let compat = compat::table(self);
-        let columns = compat.added("", |name| format!("The column {name} of Nsight Python."));
-        writer.compat(&columns, &compat.cells().collect::<Vec<_>>());
-        for (key, value) in &self.facts {
-            writer.env(&EnvRow { key: key.clone(), value: value.clone() });
-        }
-        for (index, warning) in self.warnings.iter().enumerate() {
-            writer.env(&EnvRow { key: format!("warning.bench.{index}"), value: warning.clone() });
-        }
-        for collected in &self.collected {
-            let key = format!("collector.{}", collected.name);
-            for Note { config, run, annotation, value } in &collected.notes {
-                let at = [
-                    config.map(|config| config.to_string()),
-                    run.map(|run| run.to_string()),
-                    annotation.clone(),
-                ];
-                let at: Vec<String> = at.into_iter().flatten().collect();
-                let key = std::iter::once(key.clone()).chain(at).collect::<Vec<_>>().join(".");
-                writer
-                    .env(&EnvRow { key, value: value.as_ref().map(ToString::to_string).unwrap_or_default() });
-            }
+        let columns = self.compat.added("", |name| format!("The column {name} of Nsight Python."));
+        writer.compat(&columns, &self.compat.cells().collect::<Vec<_>>());
+        let warnings = self.warnings.iter().enumerate();
+        let warnings = warnings.map(|(index, warning)| (format!("{WARNING}{index}"), warning.clone()));
+        for (key, value) in self.facts.iter().chain(&self.notes).cloned().chain(warnings) {
+            writer.env(&EnvRow { key, value });
         }
         for Loss { cause, count, meaning } in self.losses.iter().copied() {
             writer.loss(&LossRow { cause, count, meaning });
@@ -337,7 +316,7 @@ impl Report {
             n_launches: signed(sample.launches),
             launch_mode: sample.launch_mode.map(LaunchMode::as_str),
             wall_ns: sample.wall_ns,
-            cache_state: self.cache_state,
+            cache_state: texts.intern(&self.cache_state),
             clock_mode: texts.intern(&self.clock_mode),
             sm_clock_mhz: conditions.sm_clock_mhz,
             memory_clock_mhz: conditions.memory_clock_mhz,

@@ -3,17 +3,19 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
-
+use super::aggregates;
 use super::builder::{BUSY, Bench, DURATION, SPAN};
-use super::collectors::Collector;
+use super::collectors::{Collector, Note, Notes};
+use super::columns::Columns;
+use super::compat;
 use super::engine::{Made, Timed};
+use super::facts::{BASELINE, CACHE_STATE, CLOCK_MODE, NAME, TICK};
 use super::measured::{Measured, Times, combined};
-use super::report::{Aggregate, Collected, Normalised, Note, Report, RunSample};
+use super::report::{Aggregate, Report, RunSample};
 use super::rig::{Count, Gate, Rig};
 use super::value::{Config, Value};
 use crate::names::StringPool;
-use crate::stats::{self, Sample, tick_ns};
+use crate::stats::tick_ns;
 use crate::units::process_run;
 
 /// A counted metric of one use of an annotation.
@@ -40,9 +42,6 @@ type Counts = BTreeMap<String, f64>;
 /// The values of each metric, with their weights.
 type Parts<'a> = BTreeMap<&'a str, Vec<(f64, f64)>>;
 
-/// The values of each run and repeat.
-type OfRuns = FxHashMap<(Option<usize>, usize), f64>;
-
 impl<C: Config> Results<'_, C> {
     pub fn report(self, collectors: &[Collector<C>], rig: &dyn Rig) -> Report {
         let (bench, timed) = (self.bench, self.timed);
@@ -62,23 +61,28 @@ impl<C: Config> Results<'_, C> {
         // What is derived comes after what it is derived from.
         self.derived(&mut texts, &mut samples);
         let mut warnings = timed.warnings.clone();
-        let aggregates = self.aggregates(&samples, tick, &mut warnings);
-        self.warn(&samples, collectors, &mut warnings);
+        let baseline = bench.baseline.as_deref();
+        let aggregates = aggregates::of(&samples, tick, baseline, |config| timed.stopped[config]);
+        self.warn(&samples, &aggregates, collectors, &mut warnings);
         let configs = bench.configs.iter().map(|config| self.values_of(config));
-        Report {
+        let notes = self.notes(collectors);
+        let mut report = Report {
             name: bench.name.clone(),
             configs: configs.collect(),
             samples,
             aggregates,
-            collected: self.collected(collectors),
+            compat: Columns::default(),
+            notes: notes.iter().flat_map(Notes::facts).collect(),
             losses: timed.losses.clone(),
             warnings,
             facts: self.facts(tick, rig),
-            cache_state: rig.cache_state(),
+            cache_state: rig.cache_state().to_owned(),
             clock_mode: rig.clock_mode(),
             parameters: self.parameters,
             baseline: bench.baseline.clone(),
-        }
+        };
+        report.compat = compat::table(&report, &notes);
+        report
     }
 
     /// The parameters of a configuration, in the report's order; none where it lacks one.
@@ -283,68 +287,26 @@ impl<C: Config> Results<'_, C> {
         whole.collect()
     }
 
-    fn aggregates(&self, samples: &[RunSample], tick: f64, warnings: &mut Vec<String>) -> Vec<Aggregate> {
-        let mut groups: Vec<Vec<&RunSample>> = Vec::new();
-        let mut places = FxHashMap::default();
-        for sample in samples {
-            let key = (sample.config_index, &sample.annotation, &sample.kernel, &sample.metric);
-            let place = *places.entry(key).or_insert_with(|| {
-                groups.push(Vec::new());
-                groups.len() - 1
-            });
-            groups[place].push(sample);
-        }
-        let mut firsts = FxHashMap::default();
-        for (place, sample) in samples.iter().enumerate() {
-            firsts.entry((sample.config_index, &sample.annotation)).or_insert(place);
-        }
-        let rank = |sample: &RunSample| {
-            let first = firsts.get(&(sample.config_index, &sample.annotation)).copied();
-            (sample.config_index, first, sample.kernel.is_some())
-        };
-        let bases = self.bench.baseline.as_deref().map(|baseline| Bases::of(baseline, samples));
-        let mut ranked: Vec<_> = groups.into_iter().map(|group| (rank(group[0]), group)).collect();
-        ranked.sort_by_key(|(rank, _)| *rank);
-        let aggregates = ranked.into_iter().filter_map(|(_, group)| {
-            let first = group[0];
-            let values: Vec<f64> = group.iter().filter_map(|sample| sample.value).collect();
-            let tick = if &*first.unit == "ns" { tick } else { 0.0 };
-            let sample = Sample::new(values).ok()?;
-            let bases = bases.as_ref().filter(|_| first.kernel.is_none());
-            Some(Aggregate {
-                config_index: first.config_index,
-                annotation: Arc::clone(&first.annotation),
-                kernel: first.kernel.clone(),
-                metric: Arc::clone(&first.metric),
-                unit: Arc::clone(&first.unit),
-                runs: group.len(),
-                told: stats::describe(&sample, tick),
-                achieved: stats::achieved_precision(&sample, tick),
-                stop_reason: self.timed.stopped[first.config_index].filter(|_| first.run.is_some()),
-                normalised: bases.and_then(|bases| bases.compare(&group)),
-            })
-        });
-        let aggregates: Vec<Aggregate> = aggregates.collect();
+    fn warn(
+        &self,
+        samples: &[RunSample],
+        aggregates: &[Aggregate],
+        collectors: &[Collector<C>],
+        warnings: &mut Vec<String>,
+    ) {
         if let Some(baseline) = &self.bench.baseline {
-            let without: Vec<String> = (0..self.bench.configs.len())
-                .filter(|config| {
-                    !aggregates
-                        .iter()
-                        .any(|aggregate| aggregate.config_index == *config && aggregate.normalised.is_some())
-                })
-                .map(|config| config.to_string())
-                .collect();
+            let is_compared = |config: &usize| {
+                let mut its = aggregates.iter().filter(|aggregate| aggregate.config_index == *config);
+                its.any(|aggregate| aggregate.normalised.is_some())
+            };
+            let without = (0..self.bench.configs.len()).filter(|config| !is_compared(config));
+            let without = without.map(|config| config.to_string()).collect::<Vec<_>>().join(", ");
             if !without.is_empty() {
-                let configs = without.join(", ");
                 warnings.push(format!(
-                    "nothing to compare with: no valid {baseline:?} in configurations {configs}"
+                    "nothing to compare with: no valid {baseline:?} in configurations {without}"
                 ));
             }
         }
-        aggregates
-    }
-
-    fn warn(&self, samples: &[RunSample], collectors: &[Collector<C>], warnings: &mut Vec<String>) {
         for collector in collectors {
             if let Some(failure) = &collector.failure {
                 warnings.push(format!(
@@ -398,11 +360,11 @@ impl<C: Config> Results<'_, C> {
         }
     }
 
-    fn collected(&self, collectors: &[Collector<C>]) -> Vec<Collected> {
+    fn notes(&self, collectors: &[Collector<C>]) -> Vec<Notes> {
         let timed = self.timed;
-        let mut collected: Vec<Collected> = collectors
+        let mut collected: Vec<Notes> = collectors
             .iter()
-            .map(|collector| Collected {
+            .map(|collector| Notes {
                 name: collector.name.clone(),
                 scope: collector.scope,
                 notes: Vec::new(),
@@ -432,67 +394,18 @@ impl<C: Config> Results<'_, C> {
         let bench = self.bench;
         let mut facts = vec![
             ("cuprof.version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
-            ("bench.name".to_owned(), bench.name.clone()),
+            (NAME.to_owned(), bench.name.clone()),
             ("bench.stop_rule".to_owned(), format!("{:?}", bench.rule)),
             ("bench.order".to_owned(), format!("{:?}", bench.order)),
             ("bench.warm_up_runs".to_owned(), bench.warm_up.to_string()),
-            ("bench.tick_ns".to_owned(), tick.to_string()),
-            ("bench.cache_state".to_owned(), rig.cache_state().to_owned()),
-            ("bench.clock_mode".to_owned(), rig.clock_mode()),
+            (TICK.to_owned(), tick.to_string()),
+            (CACHE_STATE.to_owned(), rig.cache_state().to_owned()),
+            (CLOCK_MODE.to_owned(), rig.clock_mode()),
             ("process.run".to_owned(), process_run().to_owned()),
         ];
         facts.extend(bench.input_fill.iter().map(|fill| ("bench.input_fill".to_owned(), fill.clone())));
+        facts.extend(bench.baseline.clone().map(|baseline| (BASELINE.to_owned(), baseline)));
         facts.extend(rig.facts());
-        for (index, collected) in
-            self.timed.once.iter().filter_map(|(index, value)| Some((index, value.as_ref()?)))
-        {
-            facts.push((format!("collector.{index}"), collected.to_string()));
-        }
         facts
-    }
-}
-
-/// The values of the annotation that others are compared with: by configuration and metric, of each run.
-struct Bases<'a> {
-    baseline: &'a str,
-    values: FxHashMap<(usize, &'a str), OfRuns>,
-}
-
-impl<'a> Bases<'a> {
-    fn of(baseline: &'a str, samples: &'a [RunSample]) -> Self {
-        let mut values: FxHashMap<_, OfRuns> = FxHashMap::default();
-        for sample in
-            samples.iter().filter(|sample| &*sample.annotation == baseline && sample.kernel.is_none())
-        {
-            if let Some(value) = sample.value {
-                let of_runs = values.entry((sample.config_index, &*sample.metric)).or_default();
-                of_runs.insert((sample.run, sample.repeat), value);
-            }
-        }
-        Self { baseline, values }
-    }
-
-    /// The group's values over those of the baseline, from pairs of the same run. A counter has one value only, and so
-    /// no interval.
-    fn compare(&self, group: &[&RunSample]) -> Option<Normalised> {
-        let first = group[0];
-        let bases = self.values.get(&(first.config_index, &*first.metric))?;
-        let pairs = group
-            .iter()
-            .filter_map(|sample| Some((*bases.get(&(sample.run, sample.repeat))?, sample.value?)));
-        let pairs: Vec<(f64, f64)> = pairs.filter(|(base, value)| *base > 0.0 && *value > 0.0).collect();
-        if pairs.is_empty() {
-            return None;
-        }
-        let comparison = stats::paired(&pairs).ok()?;
-        let means: Vec<f64> = bases.values().copied().collect();
-        Some(Normalised {
-            baseline: self.baseline.to_owned(),
-            ratio: comparison.log_ratio.exp(),
-            interval: comparison.ratio_interval(),
-            pairs: pairs.len(),
-            comparison,
-            baseline_mean: Sample::new(means).ok()?.mean()?,
-        })
     }
 }

@@ -88,6 +88,18 @@ impl ThrottleReasons {
 }
 
 /// The names of what holds, joined by `|`; `none`.
+impl ThrottleReasons {
+    /// The reasons that a text of [`Display`](fmt::Display) names; none of another text.
+    pub(crate) fn named(text: &str) -> Option<Self> {
+        let one = |name: &str| match Self::NAMES.iter().find(|(_, known)| *known == name) {
+            Some((reason, _)) => Some(*reason),
+            None => u64::from_str_radix(name.strip_prefix("0x")?, 16).ok().map(Self),
+        };
+        let names = text.split('|').filter(|name| *name != "none");
+        names.map(one).try_fold(Self(0), |all, reason| Some(all.union(reason?)))
+    }
+}
+
 impl fmt::Display for ThrottleReasons {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let known = Self::NAMES.iter().filter(|(reason, _)| self.contains(*reason));

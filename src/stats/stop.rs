@@ -105,6 +105,18 @@ pub enum StopReason {
 }
 
 impl StopReason {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::RunsMade,
+        Self::PrecisionReached,
+        Self::ResolutionLimited,
+        Self::MaxRuns,
+        Self::MaxTime,
+        Self::TooManyInvalid,
+        Self::OutOfReach,
+        Self::Failed,
+    ];
+
     /// In one word, as tables have it.
     #[must_use]
     pub fn as_str(self) -> &'static str {

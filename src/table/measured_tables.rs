@@ -51,7 +51,7 @@ table! {
         /// Time of the whole run on the host; null for counters.
         wall_ns: Nullable<Delta<i64>> ["ns"] = row.wall_ns;
         /// State of the L2 cache before the annotation, `none` where nothing was done to it.
-        cache_state: Words<&'static str> = &row.cache_state;
+        cache_state: Words<Arc<str>> = &row.cache_state;
         /// What became of the clocks that were asked for.
         clock_mode: Words<Arc<str>> = &row.clock_mode;
         /// Clock of the multiprocessors, within 50 ms of the run's end; null where not known, as in the columns below.

@@ -286,7 +286,7 @@ pub(crate) struct SampleRow {
     pub n_launches: i64,
     pub launch_mode: Option<&'static str>,
     pub wall_ns: Option<i64>,
-    pub cache_state: &'static str,
+    pub cache_state: Arc<str>,
     pub clock_mode: Arc<str>,
     pub sm_clock_mhz: Option<u32>,
     pub memory_clock_mhz: Option<u32>,

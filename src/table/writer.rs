@@ -31,8 +31,11 @@ pub const ALWAYS: [Table; 5] = [Table::Launches, Table::Transfers, Table::Ranges
 /// The fact of `env` that tells how many parts of a table there are: of each but `env` and `losses`, which are not
 /// finished yet when it is written.
 pub(super) fn parts_fact(table: Table) -> String {
-    format!("dataset.parts.{table}")
+    format!("{PARTS}{table}")
 }
+
+/// How the keys of these facts begin.
+pub(crate) const PARTS: &str = "dataset.parts.";
 
 /// How a dataset is written.
 #[derive(Clone, Debug)]

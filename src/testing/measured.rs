@@ -109,7 +109,7 @@ fn sample_row(
         n_launches: 1,
         launch_mode: Some("stream"),
         wall_ns: Some(RUN_NS - 100_000),
-        cache_state: "cold_clean",
+        cache_state: "cold_clean".into(),
         clock_mode: "free".into(),
         sm_clock_mhz: small(1_980 - 15 * (order_index % 4)),
         memory_clock_mhz: small(2_619),

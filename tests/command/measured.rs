@@ -5,7 +5,7 @@ use std::process::Command;
 
 use cuprof::testing::{Measured, write_measured};
 
-use crate::run::{Outcome, root};
+use crate::run::{Outcome, root, run};
 
 /// A metric of an annotation with some parameters, in twelve runs of which one failed.
 fn measured(n: u32, annotation: &str, centre_ns: f64) -> Measured {
@@ -29,6 +29,28 @@ fn write_sweep(folder: &Path) -> Outcome {
         })
         .collect();
     Ok(write_measured(folder, &measured, Some("fp32"), &[("process.id", "7")])?)
+}
+
+#[test]
+fn a_report_is_printed_from_its_files() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let dataset = folder.path().join("sweep.cuprof");
+    write_sweep(&dataset)?;
+    let report = cuprof::bench::Report::open(&dataset)?;
+    let path = dataset.to_string_lossy();
+    for (format, expected) in [
+        ("text", report.to_string()),
+        ("markdown", report.markdown()),
+        ("csv", report.csv()),
+        ("compat", report.compat_csv()),
+    ] {
+        let run = run(["report", &path, "--format", format])?.expect(0)?;
+        assert_eq!(run.out, expected, "{format}");
+        assert!(run.out.contains("fp16"), "{run:?}");
+    }
+    let trace = run(["report", "quickstart.cuprof"])?.expect(65)?;
+    assert!(trace.err.contains("holds no measurement") && trace.err.contains("cuprof summary"), "{trace:?}");
+    Ok(())
 }
 
 /// Set `CUPROF_PYTHON` to an interpreter with what `tests/py/check_command.py` needs.

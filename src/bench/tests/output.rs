@@ -231,3 +231,38 @@ fn the_compatible_table_in_a_dataset_is_that_of_the_csv() -> TestOutcome {
     assert_eq!(clock("MemoryClock").map(|clock| clock.null_count()), Some(batches[0].num_rows()));
     Ok(())
 }
+
+#[test]
+fn a_report_that_is_read_back_is_the_one_that_was_written() -> TestOutcome {
+    let folder = tempfile::tempdir()?;
+    let written = measured()?;
+    written.write(folder.path().join("a.cuprof"))?;
+    let read = Report::open(folder.path().join("a.cuprof"))?;
+    assert_eq!(read.to_string(), written.to_string());
+    assert_eq!((read.markdown(), read.csv()), (written.markdown(), written.csv()));
+    assert_eq!(read.compat_csv(), written.compat_csv());
+    assert_eq!((read.samples(), read.aggregates()), (written.samples(), written.aggregates()));
+    assert_eq!(read.warnings(), written.warnings());
+    let sorted = |pairs: &[(String, String)]| {
+        let mut pairs = pairs.to_vec();
+        pairs.sort();
+        pairs
+    };
+    assert_eq!((sorted(&read.facts), sorted(&read.notes)), (sorted(&written.facts), sorted(&written.notes)));
+    // Once more: nothing is added by reading.
+    read.write(folder.path().join("b.cuprof"))?;
+    assert_eq!(Report::open(folder.path().join("b.cuprof"))?, read);
+    Ok(())
+}
+
+#[test]
+fn a_trace_is_no_report() -> TestOutcome {
+    let folder = tempfile::tempdir()?;
+    let trace = folder.path().join("trace.cuprof");
+    crate::Replay::open("examples/recordings/graph.cuprofrec")?.output(&trace).run()?;
+    let error = Report::open(&trace).err().ok_or("a report of a trace")?;
+    assert!(error.to_string().contains("holds no measurement"), "{error}");
+    let error = Report::open(folder.path()).err().ok_or("a report of nothing")?;
+    assert_eq!(error.kind, crate::ErrorKind::Format);
+    Ok(())
+}

@@ -33,6 +33,9 @@ pub enum Command {
     /// Where the GPU time went: ranges, kernels, transfers, devices
     #[command(after_help = SUMMARY_HELP)]
     Summary(Box<Summary>),
+    /// What a measurement over configurations and runs has told: medians, intervals, ratios
+    #[command(after_help = REPORT_HELP)]
+    Report(Report),
     /// Whether anything is slower than before, with exit codes for CI
     #[command(after_help = COMPARE_HELP)]
     Compare(Box<Compare>),
@@ -84,6 +87,14 @@ Examples:
 In the tree of ranges, GPU time is that of all kernels launched inside, and Self what is left without nested ranges.
 Span runs from the first start to the last end of an instance's kernels. Busy time of a device is when at least one
 kernel or transfer ran on it; gaps are the times without any.";
+
+const REPORT_HELP: &str = "\
+Examples:
+  cuprof report sweep.cuprof
+  cuprof report sweep.cuprof --format markdown > sweep.md
+  cuprof report sweep.cuprof --format compat -o processed.csv  the columns of Nsight Python
+
+It reads what bench::Report::write wrote, and prints what the report itself prints, byte for byte.";
 
 const COMPARE_HELP: &str = "\
 Examples:
@@ -248,6 +259,35 @@ pub struct Summary {
     /// When to use colours
     #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
     pub color: Color,
+}
+
+#[derive(Args, Debug)]
+pub struct Report {
+    /// The dataset of a measurement
+    #[arg(value_name = "PATH")]
+    pub path: PathBuf,
+    #[command(flatten)]
+    pub destination: Destination,
+    /// How to print it
+    #[arg(short, long, value_enum, default_value_t)]
+    pub format: ReportFormat,
+    /// Exit with 0 even if records were lost
+    #[arg(long)]
+    pub allow_losses: bool,
+}
+
+/// How a report is printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ReportFormat {
+    /// For a terminal
+    #[default]
+    Text,
+    /// For GitHub
+    Markdown,
+    /// All aggregates, those of kernels included, with all digits
+    Csv,
+    /// Names, order and formulas of Nsight Python's processed data
+    Compat,
 }
 
 /// How a summary is printed.

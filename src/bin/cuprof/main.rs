@@ -36,6 +36,7 @@ fn main() -> ExitCode {
 fn dispatch(command: Command) -> Result<u8, Failure> {
     match command {
         Command::Summary(summary) => show::summary(&summary),
+        Command::Report(report) => show::report(&report),
         Command::Compare(compare) => compare::run(&compare),
         Command::Trace(trace) => show::trace(&trace),
         Command::Doctor => tools::doctor(),

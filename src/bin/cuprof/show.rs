@@ -4,8 +4,9 @@ use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
 use cuprof::analysis::{Collection, Section, TraceError, View, terminal};
+use cuprof::bench::Report;
 
-use crate::args::{self, Format, Input, TraceFormat};
+use crate::args::{self, Format, Input, ReportFormat, TraceFormat};
 use crate::exit::{Failure, INPUT, INTERNAL, SUCCESS};
 use crate::output::{Meter, Output, refuse_existing, refuse_inside, write_text};
 
@@ -43,6 +44,19 @@ pub fn summary(summary: &args::Summary) -> Result<u8, Failure> {
     };
     write_text(output, destination.force, &text)?;
     Ok(verdict(&collection, &summary.input))
+}
+
+pub fn report(arguments: &args::Report) -> Result<u8, Failure> {
+    let report = Report::open(&arguments.path)?;
+    let text = match arguments.format {
+        ReportFormat::Text => report.to_string(),
+        ReportFormat::Markdown => report.markdown(),
+        ReportFormat::Csv => report.csv(),
+        ReportFormat::Compat => report.compat_csv(),
+    };
+    write_text(arguments.destination.output.as_deref(), arguments.destination.force, &text)?;
+    let is_whole = report.losses().is_empty() || arguments.allow_losses;
+    Ok(if is_whole { SUCCESS } else { INPUT })
 }
 
 pub fn trace(trace: &args::Trace) -> Result<u8, Failure> {

@@ -207,7 +207,7 @@ pub(super) fn fill(sink: &mut DatasetWriter, rows: i64) {
         n_launches: 1,
         launch_mode: Some("stream"),
         wall_ns: Some(50_000),
-        cache_state: "cold_clean",
+        cache_state: "cold_clean".into(),
         clock_mode: "free".into(),
         sm_clock_mhz: Some(1_980),
         memory_clock_mhz: None,

@@ -1,0 +1,13 @@
+//! Facts of `env` that a report is read back from, by their keys.
+
+pub(super) const NAME: &str = "bench.name";
+/// The annotation that others are compared with; absent where there is none.
+pub(super) const BASELINE: &str = "bench.normalize_against";
+/// The resolution of times in nanoseconds.
+pub(super) const TICK: &str = "bench.tick_ns";
+pub(super) const CACHE_STATE: &str = "bench.cache_state";
+pub(super) const CLOCK_MODE: &str = "bench.clock_mode";
+/// In front of the warnings' numbers.
+pub(super) const WARNING: &str = "warning.bench.";
+/// In front of the collectors' names.
+pub(super) const COLLECTOR: &str = "collector.";
