@@ -65,7 +65,7 @@ pub enum LaunchMode {
 }
 
 impl LaunchMode {
-    pub(super) const ALL: [Self; 2] = [Self::Stream, Self::Graph];
+    pub(super) const ALL: [Self; 3] = [Self::Stream, Self::Blocked, Self::Graph];
 
     /// In one word, as tables have it.
     #[must_use]

@@ -78,7 +78,7 @@ fn sample(config: &str, annotation: &str, run: i64, ns: f64) -> SampleRow {
         n_launches: 1,
         launch_mode: Some("stream"),
         wall_ns: None,
-        cache_state: "cold_clean",
+        cache_state: "cold_clean".into(),
         clock_mode: "applied".into(),
         sm_clock_mhz: Some(1_980),
         memory_clock_mhz: None,
