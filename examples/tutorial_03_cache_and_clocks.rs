@@ -105,7 +105,7 @@ fn measure(gpu: &Gpu, folder: &Path) -> Outcome {
         holds(cold > 0.9 * bytes, format!("cold, {cold:.0} bytes of 1 MiB are read from memory"))?;
         holds(warm < 0.5 * bytes, format!("warm, {warm:.0} bytes of 1 MiB are"))?;
     }
-    holds(fact(&cold, "bench.clock_mode")? == "measured", "clocks were read, and left alone")
+    holds(fact(&cold, "bench.clock_status")? == "measured", "clocks were read, and left alone")
 }
 
 /// The clock of the multiprocessors in the last run of this size, as NVML tells it.

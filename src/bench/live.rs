@@ -182,7 +182,7 @@ impl Rig for Live {
             heat = heat.on_wait(|wait| progress::tell(&wait.to_string()));
         }
         let clocks = ClockRequest::new(self.clocks).start()?;
-        self.clock_mode = clocks.report().status.as_str().to_owned();
+        self.clock_mode = clocks.report().clock_mode().to_owned();
         let uname = rustix::system::uname();
         self.facts = vec![
             ("gpu.name".to_owned(), device.name.clone()),
@@ -191,6 +191,7 @@ impl Rig for Live {
             ("driver.cuda_version".to_owned(), driver.version.to_string()),
             ("host.name".to_owned(), uname.nodename().to_string_lossy().into_owned()),
             ("bench.clocks".to_owned(), clocks.report().to_string()),
+            ("bench.clock_status".to_owned(), clocks.report().status.as_str().to_owned()),
             ("cupti.version".to_owned(), Libraries::get(None)?.version.to_string()),
         ];
         let peaks = [

@@ -10,7 +10,7 @@ use crate::stats::{Comparison, Inconclusive, Sample, Verdict, geometric_mean, pa
 const SAME_CLOCK: f64 = 0.01;
 
 /// What `clock_mode` says of clocks that were pinned.
-const PINNED: &str = "applied";
+const PINNED: &str = "fixed_frequency";
 
 /// What the values tell.
 pub(super) struct Judged {

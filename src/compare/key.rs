@@ -25,7 +25,7 @@ pub enum JoinKey {
     Driver,
     /// The state of the L2 cache before each run.
     Cache,
-    /// What became of the clocks that were asked for.
+    /// Whether the clocks were pinned.
     Clocks,
     /// How kernels came to the GPU: in a stream, or as nodes of a graph.
     Launch,

@@ -38,7 +38,7 @@ table! {
         replay_mode: Words<&'static str> = &row.replay_mode;
         /// State of the L2 cache before each range, `none` where nothing was done to it.
         cache_state: Words<Arc<str>> = &row.cache_state;
-        /// What was done to the clocks, `free` where nothing was.
+        /// The clocks: `fixed_frequency` where somebody pinned them, `free` otherwise.
         clock_mode: Words<Arc<str>> = &row.clock_mode;
         /// Name of the chip.
         chip: Words<Arc<str>> = &row.chip;

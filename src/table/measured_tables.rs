@@ -52,7 +52,7 @@ table! {
         wall_ns: Nullable<Delta<i64>> ["ns"] = row.wall_ns;
         /// State of the L2 cache before the annotation, `none` where nothing was done to it.
         cache_state: Words<Arc<str>> = &row.cache_state;
-        /// What became of the clocks that were asked for.
+        /// The clocks: `fixed_frequency` where somebody pinned them, `free` otherwise.
         clock_mode: Words<Arc<str>> = &row.clock_mode;
         /// Clock of the multiprocessors, within 50 ms of the run's end; null where not known, as in the columns below.
         sm_clock_mhz: Nullable<Coded<u32>> ["MHz"] = row.sm_clock_mhz;

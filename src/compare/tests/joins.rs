@@ -28,7 +28,7 @@ fn each_key_that_differs_is_named_and_can_be_allowed() -> TestOutcome {
         (JoinKey::Gpu, with_fact(five(2e4), "gpu.uuid", "GPU-2")),
         (JoinKey::Driver, with_fact(five(2e4), "driver.version", "590.1")),
         (JoinKey::Cache, with_rows(five(2e4), |row| row.cache_state = "none".into())),
-        (JoinKey::Clocks, with_rows(five(2e4), |row| row.clock_mode = "measured".into())),
+        (JoinKey::Clocks, with_rows(five(2e4), |row| row.clock_mode = "free".into())),
         (JoinKey::Launch, with_rows(five(2e4), |row| row.launch_mode = Some("graph"))),
         (JoinKey::Fill, with_fact(five(2e4), "bench.input_fill", "normal")),
         (JoinKey::Cupti, with_fact(five(2e4), "cupti.version", "13.4.1")),

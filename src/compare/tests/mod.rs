@@ -79,7 +79,7 @@ fn sample(config: &str, annotation: &str, run: i64, ns: f64) -> SampleRow {
         launch_mode: Some("stream"),
         wall_ns: None,
         cache_state: "cold_clean".into(),
-        clock_mode: "applied".into(),
+        clock_mode: "fixed_frequency".into(),
         sm_clock_mhz: Some(1_980),
         memory_clock_mhz: None,
         temperature_c: None,

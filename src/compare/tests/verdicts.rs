@@ -116,24 +116,24 @@ fn a_verdict_holds_in_cycles_unless_clocks_were_pinned() -> TestOutcome {
     let rules = Rules::default();
     // 5 % longer at a clock 5 % lower: as many cycles.
     let (verdict, reason) =
-        told(&rules, with_clocks(20_000.0, 21_000.0, "measured", [Some(1_980), Some(1_886)]))?;
+        told(&rules, with_clocks(20_000.0, 21_000.0, "free", [Some(1_980), Some(1_886)]))?;
     assert_eq!(verdict, "INCONCLUSIVE");
     assert!(reason.starts_with("clock: the verdict is not the same in cycles"), "{reason}");
     // Also where they are said to be pinned, but to other clocks.
-    let pinned = with_clocks(20_000.0, 21_000.0, "applied", [Some(1_980), Some(1_886)]);
+    let pinned = with_clocks(20_000.0, 21_000.0, "fixed_frequency", [Some(1_980), Some(1_886)]);
     assert_eq!(told(&rules, pinned)?.0, "INCONCLUSIVE");
-    let same_clock = with_clocks(20_000.0, 21_000.0, "measured", [Some(1_980), Some(1_980)]);
+    let same_clock = with_clocks(20_000.0, 21_000.0, "free", [Some(1_980), Some(1_980)]);
     assert_eq!(told(&rules, same_clock)?.0, "SLOWER");
     // As long, with fewer cycles.
-    let less = with_clocks(20_000.0, 20_000.0, "measured", [Some(1_980), Some(1_700)]);
+    let less = with_clocks(20_000.0, 20_000.0, "free", [Some(1_980), Some(1_700)]);
     assert_eq!(told(&rules, less)?.0, "INCONCLUSIVE");
     // Nobody knows the clock.
-    let unknown = || with_clocks(20_000.0, 21_000.0, "denied", [None, None]);
+    let unknown = || with_clocks(20_000.0, 21_000.0, "free", [None, None]);
     let (verdict, reason) = told(&rules, unknown())?;
     assert_eq!((verdict, reason.as_str()), ("INCONCLUSIVE", "clock: neither pinned nor recorded"));
     let allowing = Rules { allow_unknown_clock: true, ..Rules::default() };
     assert_eq!(told(&allowing, unknown())?.0, "SLOWER");
-    let pinned = with_clocks(20_000.0, 21_000.0, "applied", [None, None]);
+    let pinned = with_clocks(20_000.0, 21_000.0, "fixed_frequency", [None, None]);
     assert_eq!(told(&rules, pinned)?.0, "SLOWER");
     Ok(())
 }
