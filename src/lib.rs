@@ -138,8 +138,9 @@
 //! | 4 | `trace` | a session: builder, worker, end; replay |
 //! | 4 | `control` | what is done to a GPU so that a measurement can be repeated |
 //! | 5 | `counters` | hardware counters: metrics of a chip, plans, replayed passes |
-//! | 6 | `bench` | kernels measured over configurations and runs |
-//! | 6 | `doctor` | what keeps a machine from being profiled |
+//! | 6 | `plot` | datasets as pictures |
+//! | 7 | `bench` | kernels measured over configurations and runs |
+//! | 7 | `doctor` | what keeps a machine from being profiled |
 //!
 //! A room uses only rooms of lower floors; `tests/floors.rs` enforces that. The raw interface (generated bindings, the
 //! layouts of every version, the loader) is the crate `cupti-sys`.
@@ -162,6 +163,8 @@ mod gate;
 mod issues;
 mod losses;
 mod names;
+#[cfg(feature = "plot")]
+pub mod plot;
 mod range;
 mod record;
 pub mod stats;

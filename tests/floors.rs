@@ -12,7 +12,7 @@ type Outcome = Result<(), Box<dyn Error>>;
 /// `cupti` stands above `buffer` and `range`, although it is a thin layer over C: its callbacks are where CUPTI
 /// enters the crate, and they hand what they get to the pool of buffers and to the ranges of the thread. Calls go
 /// down, as everywhere. The same with `driver`, whose contexts the callbacks note.
-const FLOORS: [&[&str]; 8] = [
+const FLOORS: [&[&str]; 9] = [
     // Words that everybody uses.
     &["error", "issues", "losses", "sync", "units"],
     // Each knows one thing and nothing of the others: memory, bytes, events, files, numbers.
@@ -25,6 +25,8 @@ const FLOORS: [&[&str]; 8] = [
     &["control", "trace"],
     // Counters never run beside a trace, and give way to one.
     &["counters"],
+    // Datasets as pictures; verdicts about counters among them.
+    &["plot"],
     // What looks at all of it, and a way in for integration tests and benches.
     &["bench", "doctor", "testing"],
     // The crate as its users see it.

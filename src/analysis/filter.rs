@@ -121,7 +121,7 @@ impl Filter {
     }
 
     /// Whether it needs to know when the run began.
-    pub(super) fn is_relative(&self) -> bool {
+    pub(crate) fn is_relative(&self) -> bool {
         [self.from, self.to].iter().any(|moment| matches!(moment, Some(Moment::AfterStart(_))))
     }
 
@@ -129,7 +129,7 @@ impl Filter {
     ///
     /// # Errors
     /// [`ErrorKind::Config`] where nothing can be between them.
-    pub(super) fn window(&self, start_ns: i64) -> Result<(i64, i64)> {
+    pub(crate) fn window(&self, start_ns: i64) -> Result<(i64, i64)> {
         let at = |moment: Option<Moment>| {
             moment.map(|moment| match moment {
                 Moment::AfterStart(ns) => start_ns.saturating_add(ns),
@@ -149,11 +149,11 @@ impl Filter {
         Ok((from, to))
     }
 
-    pub(super) fn has_device(&self, device: u32) -> bool {
+    pub(crate) fn has_device(&self, device: u32) -> bool {
         self.devices.is_empty() || self.devices.contains(&device)
     }
 
-    pub(super) fn has_stream(&self, stream: u32) -> bool {
+    pub(crate) fn has_stream(&self, stream: u32) -> bool {
         self.streams.is_empty() || self.streams.contains(&stream)
     }
 }

@@ -15,6 +15,8 @@ mod kernels;
 mod live;
 mod measured;
 mod order;
+#[cfg(feature = "plot")]
+mod plots;
 mod progress;
 mod reopen;
 mod report;

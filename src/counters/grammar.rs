@@ -66,7 +66,7 @@ fn spelled(unit: &str) -> String {
 }
 
 /// The names that are most like this one, best first.
-pub(super) fn near<'a>(name: &str, known: impl Iterator<Item = &'a str>, most: usize) -> Vec<String> {
+pub(crate) fn near<'a>(name: &str, known: impl Iterator<Item = &'a str>, most: usize) -> Vec<String> {
     let name = name.to_ascii_lowercase();
     // A name cut short or continued is nearer than one of the same length that is different.
     let score = |candidate: &str| {

@@ -26,6 +26,8 @@ pub use crate::cupti::host::{MetricKind, MetricScope};
 pub use catalogue::{Catalogue, Metric, chips};
 pub use controlled::{L2Residual, l2_residual};
 pub use counted::{Counted, CountedRange, NullReason, Replay, Row};
+#[cfg(feature = "plot")]
+pub(crate) use grammar::near;
 pub use hook::{BetweenPasses, Leave};
 pub use pass::{Pass, PassOutcome};
 pub use plan::{MissingMetric, Plan, PlannedMetric};

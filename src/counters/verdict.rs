@@ -195,7 +195,7 @@ const PERCENTAGES: [(Unit, &str); 6] = [
 ];
 
 impl Roofline {
-    fn new(value: impl Fn(&'static str) -> Option<f64>, given: Option<Duration>) -> Option<Self> {
+    pub(crate) fn new(value: impl Fn(&'static str) -> Option<f64>, given: Option<Duration>) -> Option<Self> {
         let value = |metric| value(metric).filter(|value: &f64| value.is_finite());
         let counted_ns = value(TIME).filter(|time| *time > 0.0);
         let given_ns = given.map(|given| given.as_secs_f64() * 1e9).filter(|time| *time > 0.0);

@@ -1,4 +1,4 @@
-//! Datasets of measurements that never were: their values are the test's.
+//! Datasets of measurements and of counters that never were: their values are the test's.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::stats::{Interval, Sample, describe, paired};
-use crate::table::rows::{AggregateRow, AggregateValues, EnvRow, SampleRow};
+use crate::table::rows::{AggregateRow, AggregateValues, EnvRow, MetricRow, SampleRow};
 use crate::table::schema::Table;
 use crate::table::writer::{DatasetWriter, TableSink, WriterOptions};
 
@@ -61,6 +61,41 @@ pub fn write_measured(
                 && other.metric == of.metric
         };
         writer.aggregate(&aggregate_row(of, config, measured.iter().find(is_base))?);
+    }
+    for (key, value) in facts {
+        writer.env(&EnvRow { key: (*key).to_owned(), value: (*value).to_owned() });
+    }
+    writer.close().first_error.map_or(Ok(()), Err)
+}
+
+/// Writes metrics of ranges, as counters do: a range's path, and its metrics with their values.
+///
+/// # Errors
+/// Where the dataset cannot be written.
+pub fn write_counted(folder: &Path, ranges: &[(&str, &[(&str, f64)])], facts: &[(&str, &str)]) -> Result<()> {
+    let options = WriterOptions { tables: vec![Table::Metrics], ..WriterOptions::default() };
+    let mut writer = DatasetWriter::create(folder, options)?;
+    for (index, (path, metrics)) in ranges.iter().enumerate() {
+        for (metric, value) in *metrics {
+            writer.metric(&MetricRow {
+                range_path: Some((*path).into()),
+                range_index: signed(index),
+                nesting_level: 1,
+                kernel: None,
+                metric: (*metric).into(),
+                asked: (*metric).into(),
+                value: Some(*value),
+                null_reason: None,
+                unit: "".into(),
+                passes: 3,
+                range_mode: "user",
+                replay_mode: "user",
+                cache_state: "cold_clean".into(),
+                clock_mode: "free".into(),
+                chip: "GH100".into(),
+                device: 0,
+            });
+        }
     }
     for (key, value) in facts {
         writer.env(&EnvRow { key: (*key).to_owned(), value: (*value).to_owned() });

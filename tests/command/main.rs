@@ -8,5 +8,6 @@ mod compare;
 mod manners;
 mod measured;
 mod outputs;
+mod plots;
 mod run;
 mod tools;

@@ -331,8 +331,10 @@ fn on_a_terminal(line: &str, set: &[(&str, &str)]) -> Result<Option<Run>, Box<dy
 
 #[test]
 fn no_terminal_is_filled_with_bytes() -> Outcome {
-    let Some(found) = on_a_terminal("trace quickstart.cuprof", &[])? else { return Ok(()) };
-    assert!(found.expect(64)?.out.contains("--output"));
+    for arguments in ["trace quickstart.cuprof", "plot quickstart.cuprof --format png"] {
+        let Some(found) = on_a_terminal(arguments, &[])? else { return Ok(()) };
+        assert!(found.expect(64)?.out.contains("--output"), "{arguments}");
+    }
     Ok(())
 }
 

@@ -47,6 +47,7 @@ fn help_is_as_reviewed() -> Outcome {
         ("help_metrics.txt", "metrics --help"),
         ("help_report.txt", "report --help"),
         ("help_trace.txt", "trace --help"),
+        ("help_plot.txt", "plot --help"),
         ("help_clocks.txt", "clocks --help"),
         ("help_recover.txt", "recover --help"),
     ] {

@@ -7,7 +7,7 @@ use cuprof::analysis::{Filter, Moment, Pattern, Section, Sort};
 use cuprof::compare::{DEFAULT_BLOCK_RUNS, DEFAULT_METRIC, JoinKey};
 
 use crate::color::Color;
-use crate::exit;
+use crate::{exit, plot};
 
 /// Reads what the profiler cuprof recorded, on any machine: no GPU, no driver, no CUPTI.
 #[derive(Debug, Parser)]
@@ -23,6 +23,7 @@ Examples:
   cuprof summary run.cuprof              where the GPU time went
   cuprof compare before/ after/          whether anything became slower
   cuprof trace run.cuprof -o run.pftrace for ui.perfetto.dev
+  cuprof plot sweep.cuprof -o sweep.svg  times over configurations, with intervals
   cuprof replay run.cuprofrec            a dataset of a recording
   cuprof doctor                          whether this machine can be profiled
 
@@ -42,6 +43,9 @@ pub enum Command {
     /// A trace for a timeline viewer, or stacks for a flame graph
     #[command(after_help = TRACE_HELP)]
     Trace(Box<Trace>),
+    /// A picture: times over configurations, distributions, a roofline, kernels over time
+    #[command(after_help = plot::HELP)]
+    Plot(Box<plot::PlotArguments>),
     /// What keeps this machine from being profiled, and what to do about it
     #[command(after_help = DOCTOR_HELP)]
     Doctor,

@@ -9,6 +9,7 @@ mod color;
 mod compare;
 mod exit;
 mod output;
+mod plot;
 mod show;
 mod tools;
 
@@ -39,6 +40,7 @@ fn dispatch(command: Command) -> Result<u8, Failure> {
         Command::Report(report) => show::report(&report),
         Command::Compare(compare) => compare::run(&compare),
         Command::Trace(trace) => show::trace(&trace),
+        Command::Plot(arguments) => plot::plot(&arguments),
         Command::Doctor => tools::doctor(),
         Command::Replay(replay) => tools::replay(&replay),
         Command::Recover(recover) => tools::recover(&recover),

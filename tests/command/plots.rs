@@ -1,0 +1,139 @@
+//! Pictures. `CUPROF_BLESS=1` also leaves a PNG of each in `target/tmp/plots`: look at them before they are kept.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::OnceLock;
+
+use crate::measured::write_all;
+use crate::run::{Outcome, compare, cuprof, datasets, finished};
+
+/// A folder with measurements, made once.
+#[expect(clippy::expect_used, reason = "no test can go on without it")]
+fn measurements() -> &'static Path {
+    static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
+    let folder = FOLDER.get_or_init(|| {
+        let folder = tempfile::tempdir().expect("a folder for datasets");
+        write_all(folder.path()).expect("datasets");
+        folder
+    });
+    folder.path()
+}
+
+/// The command among the measurements; arguments are apart at spaces.
+fn plot(arguments: &str) -> Command {
+    let mut command = cuprof();
+    command.current_dir(measurements()).arg("plot").args(arguments.split_whitespace());
+    command
+}
+
+/// Pictures that are kept, by the names of their files.
+const KEPT: [(&str, &str); 20] = [
+    ("sweep", "sweep.cuprof"),
+    ("sweep_dark", "sweep.cuprof --theme dark"),
+    ("sweep_bars", "sweep.cuprof --form bar --spacing linear"),
+    ("sweep_values", "sweep.cuprof --values --spacing log"),
+    ("sweep_ratio", "sweep.cuprof --relative-to fp32"),
+    ("sweep_samples", "sweep.cuprof --kind samples --range fp16"),
+    ("one", "one.cuprof --values"),
+    ("one_samples", "one.cuprof --kind samples"),
+    ("forty", "forty.cuprof"),
+    ("forty_samples", "forty.cuprof --kind samples"),
+    ("long_names", "long_names.cuprof"),
+    ("long_names_samples", "long_names.cuprof --kind samples --theme dark"),
+    ("wide", "wide.cuprof"),
+    ("wide_panels", "wide.cuprof --rows dtype --columns tile"),
+    ("wide_along_two", "wide.cuprof --x tile,dtype"),
+    ("failed", "failed.cuprof"),
+    ("many_samples", "many.cuprof --kind samples"),
+    ("roofline", "counted.cuprof"),
+    ("roofline_dark", "counted.cuprof --theme dark --width 640"),
+    ("small", "sweep.cuprof --width 320 --height 200"),
+];
+
+#[test]
+fn pictures_are_as_reviewed() -> Outcome {
+    for (name, arguments) in KEPT {
+        let found = finished(&mut plot(arguments))?.expect(0)?;
+        assert!(found.err.is_empty(), "{}", found.err);
+        look(name, &mut plot(arguments))?;
+        compare(&format!("plot_{name}.svg"), &found.out)?;
+        if name == "sweep" {
+            // The picture of the README.
+            compare("../../../docs/plot.svg", &found.out)?;
+        }
+    }
+    for name in ["quickstart", "threads"] {
+        let command = || {
+            let mut command = cuprof();
+            command.args(["plot", &format!("{name}.cuprof")]);
+            command
+        };
+        let found = finished(&mut command())?.expect(0)?;
+        look(&format!("share_{name}"), &mut command())?;
+        compare(&format!("plot_share_{name}.svg"), &found.out)?;
+    }
+    assert!(datasets().is_dir());
+    Ok(())
+}
+
+/// Leaves a picture to be looked at, if these are made anew.
+fn look(name: &str, command: &mut Command) -> Outcome {
+    if std::env::var_os("CUPROF_BLESS").is_some_and(|value| value == "1") {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("plots");
+        std::fs::create_dir_all(&folder)?;
+        let file = folder.join(name).with_extension("png");
+        finished(command.args(["--force", "--output"]).arg(file))?.expect(0)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn what_cannot_be_drawn_is_refused_with_what_can() -> Outcome {
+    for (arguments, code, said) in [
+        ("sweep.cuprof --metric gpu_time_duration", 64, "there is: gpu__time_duration.sum"),
+        ("sweep.cuprof --x size", 64, "there is no parameter \"size\""),
+        ("sweep.cuprof --relative-to fp64", 64, "there is: fp32, fp16"),
+        ("sweep.cuprof --range nothing", 64, "no annotation or kernel that was measured matches"),
+        ("sweep.cuprof --kind share", 65, "draw --kind times or samples"),
+        ("sweep.cuprof --kind roofline", 65, "count the preset roofline"),
+        ("counted.cuprof --kind times", 65, "of a trace, draw --kind share"),
+        ("counted.cuprof --kind samples", 65, "nothing was measured in counted.cuprof"),
+        ("sweep.cuprof --kind pie", 64, "roofline"),
+        ("sweep.cuprof --output sweep.gif", 64, "ends neither in .svg nor in .png"),
+        ("sweep.cuprof --width 10", 64, "320"),
+        ("sweep.cuprof --format png --pixel-ratio 0", 64, "--pixel-ratio"),
+        ("sweep.cuprof --format png --pixel-ratio 16 --width 8000", 64, "SVG has no such limit"),
+        ("nothing.cuprof", 65, "nothing.cuprof"),
+    ] {
+        let found = finished(&mut plot(arguments))?.expect(code)?;
+        assert!(found.err.contains(said), "{arguments}: {}", found.err);
+        assert!(found.out.is_empty(), "{arguments}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_picture_goes_where_it_is_told() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("sweep.svg");
+    finished(plot("sweep.cuprof --output").arg(&file))?.expect(0)?;
+    let drawn = std::fs::read_to_string(&file)?;
+    assert_eq!(finished(&mut plot("sweep.cuprof --output -"))?.expect(0)?.out, drawn);
+    let found = finished(plot("sweep.cuprof --theme dark --output").arg(&file))?.expect(73)?;
+    assert!(found.err.contains("--force") && std::fs::read_to_string(&file)? == drawn);
+    finished(plot("sweep.cuprof --theme dark --force --output").arg(&file))?.expect(0)?;
+    assert_ne!(std::fs::read_to_string(&file)?, drawn);
+    let png = plot("sweep.cuprof --format png --pixel-ratio 0.5").output()?.stdout;
+    assert!(png.starts_with(b"\x89PNG\r\n"));
+    assert_eq!(std::fs::read_dir(folder.path())?.count(), 1, "nothing half written is left");
+    Ok(())
+}
+
+#[test]
+fn several_datasets_are_series_of_their_own() -> Outcome {
+    let found = finished(&mut plot("sweep.cuprof one.cuprof --x n"))?.expect(0)?;
+    for name in ["sweep: fp32", "sweep: fp16", "one: copy"] {
+        assert!(found.out.contains(name), "{name}");
+    }
+    Ok(())
+}
