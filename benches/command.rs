@@ -5,6 +5,10 @@
 //! system, of all its threads), and the peak of its memory. Beside it, where `CUPROF_PYTHON` names a Python that has
 //! `duckdb`, DuckDB makes the same sums of the same files, on as many threads.
 //!
+//! `compare` gets two sides of five process runs, each with 100 configurations of 1000 runs, with the three times of each
+//! run that a measurement has; their values are made up. DuckDB computes the means of blocks, and of these of process
+//! runs, with their variance.
+//!
 //! Results: `benches/results/command.md`.
 //!
 //! Options, after `--`: a number of kernels (default 10 000 000), `repeat N` (default 5), `keep DIR` to keep the recording
@@ -18,7 +22,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use cuprof::testing::{Ranges, enlarge};
+use cuprof::stats::Random;
+use cuprof::testing::{Measured, Ranges, enlarge, write_measured};
 use cuprof::{Dataset, Replay, Table};
 
 /// The queries that the summary's tables are.
@@ -29,6 +34,21 @@ duckdb.sql(f\"SELECT kernel, count(*), sum(duration_ns), avg(duration_ns), min(d
 duckdb.sql(f\"SELECT range_path, count(*), sum(duration_ns) FROM '{d}/launches-*.parquet' WHERE valid GROUP BY 1\").fetchall()
 duckdb.sql(f\"SELECT range_path, name, kind, count(*), sum(n_launches), sum(gpu_sum_ns), sum(gpu_span_ns) FROM '{d}/ranges-*.parquet' GROUP BY 1, 2, 3\").fetchall()
 duckdb.sql(f\"SELECT operation, copy_kind, count(*), sum(bytes), sum(duration_ns) FROM '{d}/transfers-*.parquet' WHERE valid GROUP BY 1, 2\").fetchall()
+";
+
+/// Means of blocks, of these the logarithms' mean of each process run, and of these the mean and the variance.
+const DUCKDB_COMPARE: &str = "
+import sys, duckdb
+d = sys.argv[1]
+duckdb.sql(f\"\"\"
+WITH samples AS (
+  SELECT *, 'base' AS side FROM read_parquet('{d}/base/*/samples-*.parquet', filename = true) UNION ALL BY NAME
+  SELECT *, 'new' AS side FROM read_parquet('{d}/new/*/samples-*.parquet', filename = true)),
+blocks AS (
+  SELECT side, filename, config, annotation, run // 25 AS block, avg(value) AS mean FROM samples
+  WHERE metric = 'gpu__time_duration.sum' AND valid GROUP BY ALL),
+processes AS (SELECT side, filename, config, annotation, avg(ln(mean)) AS x FROM blocks GROUP BY ALL)
+SELECT side, config, annotation, avg(x), var_samp(x), count(*) FROM processes GROUP BY ALL\"\"\").fetchall()
 ";
 
 fn main() {
@@ -76,6 +96,27 @@ fn main() {
         }
         let _ = std::fs::remove_file(&trace);
     }
+    let sides = sides(&folder);
+    let of = |side: &str| sides.join(side);
+    let rows: u64 = ["base", "new"]
+        .iter()
+        .flat_map(|side| std::fs::read_dir(of(side)).unwrap())
+        .map(|dataset| Dataset::open(dataset.unwrap().path()).unwrap().rows(Table::Samples))
+        .sum();
+    let mut ways = vec![("compare", {
+        let mut compare = Command::new(cuprof);
+        compare.args(["compare", "--margin", "5%"]).args([of("base"), of("new")]);
+        compare
+    })];
+    if let Some(python) = std::env::var_os("CUPROF_PYTHON") {
+        let mut duckdb = Command::new(python);
+        duckdb.args(["-c", DUCKDB_COMPARE]).arg(&sides);
+        ways.push(("DuckDB, the means of compare", duckdb));
+    }
+    for (what, mut command) in ways {
+        let runs: Vec<Run> = (0..repetitions).map(|_| measure(&mut command)).collect();
+        print_row("2 x 5 process runs", &format!("{rows} samples"), what, &runs, 0);
+    }
     let starts: Vec<Run> = (0..50).map(|_| measure(Command::new(cuprof).arg("--version"))).collect();
     print_row("-", "-", "start (--version)", &starts, 0);
 }
@@ -92,6 +133,34 @@ fn dataset(folder: &Path, name: &str, ranges: Ranges, kernels: u64) -> PathBuf {
     Replay::open(&large).unwrap().output(&dataset).overwrite(true).run().unwrap();
     std::fs::remove_file(&large).unwrap();
     dataset
+}
+
+/// A folder with two sides of a comparison.
+fn sides(folder: &Path) -> PathBuf {
+    const CONFIGS: usize = 100;
+    const RUNS: usize = 1_000;
+    let sides = folder.join("sides");
+    for (number, name) in ["base", "new"].iter().flat_map(|side| (0..5).map(move |run| (run, side))) {
+        let dataset = sides.join(name).join(format!("{number}.cuprof"));
+        if Dataset::open(&dataset).is_ok() {
+            continue;
+        }
+        let mut random = Random::new(number + 10 * name.len() as u64);
+        let mut measured = Vec::new();
+        for config in 0..CONFIGS {
+            let level = 2_000.0 * (config + 1) as f64 * (1.0 + 0.002 * (random.unit() - 0.5));
+            let values: Vec<Option<f64>> =
+                (0..RUNS).map(|_| Some((level * (1.0 + 0.01 * random.unit())).round())).collect();
+            measured.extend(["gpu__time_duration.sum", "gpu_span", "gpu_busy"].map(|metric| Measured {
+                parameters: vec![("n".to_owned(), config.to_string())],
+                annotation: "run".to_owned(),
+                metric: (metric.to_owned(), "ns".to_owned()),
+                values: values.clone(),
+            }));
+        }
+        write_measured(&dataset, &measured, None, &[("bench.tick_ns", "32")]).unwrap();
+    }
+    sides
 }
 
 fn command(program: &str, arguments: &[&str], last: &Path) -> Command {

@@ -55,6 +55,9 @@
 //! [`ThermalGuard`] has runs wait while the GPU is hot. Each changes as little as it can, reports what it did, and undoes
 //! it. [`GpuMonitor`] reads clocks, temperature and throttling of a run.
 //!
+//! Whether kernels became slower, [`compare`] tells from the datasets of several process runs, with a margin, an interval
+//! and a reason.
+//!
 //! # Failure modes
 //!
 //! Absence is a value: [`Builder::start`] fails with an [`Error`] that has a [kind](ErrorKind) to match and says what

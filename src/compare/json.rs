@@ -42,7 +42,7 @@ fn mismatch(mismatch: &Mismatch) -> Value {
         "key": mismatch.key.name(),
         "base": mismatch.base.as_deref(),
         "new": mismatch.new.as_deref(),
-        "is_absent": mismatch.is_absent,
+        "only_in": mismatch.only_in,
     })
 }
 

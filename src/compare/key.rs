@@ -124,7 +124,7 @@ impl Key {
             key,
             base: self.0[key as usize].clone(),
             new: other.0[key as usize].clone(),
-            is_absent: false,
+            only_in: None,
         };
         JoinKey::ALL.into_iter().filter(differs).map(mismatch).collect()
     }
@@ -154,15 +154,14 @@ pub struct Mismatch {
     pub base: Option<Arc<str>>,
     /// Its value on the second side.
     pub new: Option<Arc<str>>,
-    /// Whether one side has nothing that goes with the other's value at all.
-    pub is_absent: bool,
+    /// The side, `base` or `new`, that alone has anything with its value; none where both have.
+    pub only_in: Option<&'static str>,
 }
 
 impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { key, base, new, is_absent } = self;
-        if *is_absent {
-            let side = if base.is_some() { "base" } else { "new" };
+        let Self { key, base, new, only_in } = self;
+        if let Some(side) = only_in {
             return write!(f, "{key}: only in {side}");
         }
         let told = |value: &Option<Arc<str>>| value.as_deref().unwrap_or("not known").to_owned();

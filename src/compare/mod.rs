@@ -118,7 +118,7 @@ impl Default for Rules {
 
 impl Rules {
     /// Compares two sides of several process runs each: how much longer `new` takes than `base`. Reads the samples, or the
-    /// launches where a side has no samples, on all processors, and keeps 40 bytes of each until the end.
+    /// launches where a side has no samples, on all processors, and keeps 32 bytes of each until the end.
     ///
     /// # Errors
     /// `Io` or `Format` if a file cannot be read; `Config` for a rule that makes no sense, or a metric that is not there

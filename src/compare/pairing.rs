@@ -130,8 +130,11 @@ impl<'a> Known<'a> {
         };
         let mismatch = |name: JoinKey| {
             let value = key.get(name).map(Into::into);
-            let (base, new) = if is_base { (value, None) } else { (None, value) };
-            Mismatch { key: name, base, new, is_absent: true }
+            if is_base {
+                Mismatch { key: name, base: value, new: None, only_in: Some("base") }
+            } else {
+                Mismatch { key: name, base: None, new: value, only_in: Some("new") }
+            }
         };
         if let Some(name) = absent(&|to| self.masked(key, to)) {
             return Lack::Refused(mismatch(name));

@@ -189,9 +189,6 @@ fn shared_reason(row: &Row) -> String {
         Outcome::Compared(Verdict::Inconclusive(Inconclusive::Overlap { .. })) => {
             "the interval reaches over the margin; about so many more (More) would tell".to_owned()
         }
-        Outcome::Incomparable(mismatches) if mismatches.iter().all(|mismatch| mismatch.is_absent) => {
-            row.reason()
-        }
         _ => row.reason(),
     }
 }

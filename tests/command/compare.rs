@@ -197,3 +197,37 @@ fn a_comparison_that_exists_is_not_replaced() -> Outcome {
     write(&["--force"])?.expect(1)?;
     Ok(())
 }
+
+/// Set `CUPROF_PYTHON` to an interpreter with `duckdb`.
+#[test]
+#[ignore = "needs CUPROF_PYTHON"]
+fn the_numbers_are_those_of_the_formulas_and_junit_is_xml() -> Outcome {
+    let python = std::env::var_os("CUPROF_PYTHON").ok_or("CUPROF_PYTHON names no interpreter")?;
+    // Names that mean something to XML.
+    let folder = tempfile::tempdir()?;
+    for side in ["base", "new"] {
+        for (run, seed) in (0..3).zip(60..) {
+            let names = ["<a & \"b\">", "tab\tline\nend", "\u{1b}[1mü"];
+            let measured = names.map(|name| Measured {
+                parameters: vec![("n".to_owned(), "1".to_owned())],
+                annotation: name.to_owned(),
+                metric: ("gpu__time_duration.sum".to_owned(), "ns".to_owned()),
+                values: (0..40).map(|at| Some(2_000.0 + f64::from(at * seed % 17))).collect(),
+            });
+            write_measured(&folder.path().join(side).join(format!("{run}.cuprof")), &measured, None, &FACTS)?;
+        }
+    }
+    for at in [
+        (sides().join("before"), sides().join("after")),
+        (folder.path().join("base"), folder.path().join("new")),
+    ] {
+        let output = std::process::Command::new(&python)
+            .arg(crate::run::root().join("tests/py/check_compare.py"))
+            .arg(env!("CARGO_BIN_EXE_cuprof"))
+            .args([at.0, at.1])
+            .output()?;
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        println!("{}", String::from_utf8_lossy(&output.stdout));
+    }
+    Ok(())
+}

@@ -79,6 +79,24 @@ fn what_only_one_side_has_is_incomparable_or_left_out() -> TestOutcome {
 }
 
 #[test]
+fn a_side_is_named_also_where_its_key_has_no_value() -> TestOutcome {
+    let kernel = |row: &mut SampleRow| row.kernel = Some("sgemm".into());
+    let both = |processes: Vec<Process>| {
+        let with_kernel = with_rows(processes.clone(), kernel);
+        let both = processes.into_iter().zip(with_kernel);
+        both.map(|(mut a, b)| {
+            a.rows.extend(b.rows);
+            a
+        })
+    };
+    let rules = Rules { kernels: true, ..Rules::default() };
+    let found = compared(&rules, &both(five(2e4)).collect::<Vec<_>>(), &with_rows(five(2e4), kernel))?;
+    assert_eq!((found.count("SAME"), found.count("INCOMPARABLE")), (1, 1));
+    assert!(found.to_string().contains("INCOMPARABLE: kernel: only in base"), "{found}");
+    Ok(())
+}
+
+#[test]
 fn two_gpus_are_two_rows() -> TestOutcome {
     let on = |gpu: &str, seed, level| with_fact(processes(seed, 5, 1, 50, level, QUIET), "gpu.uuid", gpu);
     let both = |level| [on("GPU-1", 33, 2e4), on("GPU-2", 34, level)].concat();

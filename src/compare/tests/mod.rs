@@ -2,6 +2,7 @@
 
 mod joins;
 mod outputs;
+mod pairing;
 mod verdicts;
 
 use std::path::{Path, PathBuf};

@@ -5,45 +5,45 @@ use super::*;
 
 #[test]
 fn two_percent_slower_is_found_and_two_percent_faster() -> TestOutcome {
-    let base = processes(1, 5, 40, 100, 20_000.0, QUIET);
-    let slower = compared(&Rules::default(), &base, &processes(2, 5, 40, 100, 20_400.0, QUIET))?;
+    let base = processes(1, 5, 40, 50, 20_000.0, QUIET);
+    let slower = compared(&Rules::default(), &base, &processes(2, 5, 40, 50, 20_400.0, QUIET))?;
     assert!(slower.count("SLOWER") >= 38, "{:?}", verdicts(&slower));
     assert_eq!(slower.exit_code(FailOn::Inconclusive, false), 1);
-    let faster = compared(&Rules::default(), &base, &processes(3, 5, 40, 100, 19_600.0, QUIET))?;
+    let faster = compared(&Rules::default(), &base, &processes(3, 5, 40, 50, 19_600.0, QUIET))?;
     assert!(faster.count("FASTER") >= 38, "{:?}", verdicts(&faster));
-    let same = compared(&Rules::default(), &base, &processes(4, 5, 40, 100, 20_000.0, QUIET))?;
+    let same = compared(&Rules::default(), &base, &processes(4, 5, 40, 50, 20_000.0, QUIET))?;
     assert_eq!((same.count("SAME"), same.exit_code(FailOn::Inconclusive, false)), (40, 0));
     let row = slower.rows.first().ok_or("none")?;
     let comparison = row.comparison.ok_or("none")?;
     assert!((comparison.change_ratio() - 0.02).abs() < 0.005, "{comparison:?}");
     let base = row.base.ok_or("none")?;
-    assert_eq!((base.process_runs, base.values, base.invalid, base.launches), (5, 500, 0, Some((1, 1))));
+    assert_eq!((base.process_runs, base.values, base.invalid, base.launches), (5, 250, 0, Some((1, 1))));
     Ok(())
 }
 
 #[test]
 fn what_did_not_change_is_hardly_ever_called_so() -> TestOutcome {
-    // Process runs that differ by 1 %, as they do where clocks are free: 400 comparisons.
+    // Process runs that differ by 1 %, as they do where clocks are free: 200 comparisons.
     let noisy = Noise { process: 0.01, within: 0.005 };
-    let (a, b) = (processes(5, 5, 400, 30, 20_000.0, noisy), processes(6, 5, 400, 30, 20_000.0, noisy));
+    let (a, b) = (processes(5, 5, 200, 30, 20_000.0, noisy), processes(6, 5, 200, 30, 20_000.0, noisy));
     let found = compared(&Rules::default(), &a, &b)?;
-    assert!(found.count("SLOWER") + found.count("FASTER") <= 20, "{}", found);
+    assert!(found.count("SLOWER") + found.count("FASTER") <= 10, "{}", found);
     // Where any difference counts, one-sided tests at 2.5 % are alarmed as often: within three standard errors.
     let rules = Rules { margin: 1e-9, ..Rules::default() };
     let found = compared(&rules, &a, &b)?;
-    let limit = 400.0 * 0.025 + 3.0 * (400.0_f64 * 0.025 * 0.975).sqrt();
+    let limit = 200.0 * 0.025 + 3.0 * (200.0_f64 * 0.025 * 0.975).sqrt();
     assert!((found.count("FASTER") as f64) <= limit, "{}", found.count("FASTER"));
-    assert!(found.count("SLOWER") <= 4, "corrected for 400 comparisons: {}", found.count("SLOWER"));
+    assert!(found.count("SLOWER") <= 3, "corrected for 200 comparisons: {}", found.count("SLOWER"));
     Ok(())
 }
 
 #[test]
 fn a_slow_one_among_many_may_be_chance() -> TestOutcome {
-    // One barely slower row alone is slower; among 400 others it may be one of those that always are.
+    // One barely slower row alone is slower; among 300 others it may be one of those that always are.
     let alone = processes(7, 4, 1, 50, 20_000.0, QUIET);
     let slower = processes(8, 4, 1, 50, 20_260.0, QUIET);
     assert_eq!(only(&compared(&Rules::default(), &alone, &slower)?)?.0, "SLOWER");
-    let others = processes(9, 4, 400, 50, 20_000.0, QUIET);
+    let others = processes(9, 4, 300, 25, 20_000.0, QUIET);
     let with = |one: &[Process], config: &str| -> Vec<Process> {
         let both = one.iter().zip(&others).map(|(one, others)| {
             let renamed = one.rows.iter().map(|row| SampleRow { config: config.into(), ..row.clone() });
