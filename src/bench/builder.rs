@@ -358,7 +358,9 @@ impl<C: Config> Bench<C> {
     }
 
     /// Metrics to measure, beside the durations ([`DURATION`], which may be named here and is measured in any case): all
-    /// others are hardware counters, counted in passes of their own.
+    /// others are hardware counters, counted in passes of their own: once in each configuration, so that they have no
+    /// interval. Where CUPTI is older than 13.0 Update 1, they are counted first, since kernels that were traced once stay
+    /// so there, and would change them.
     pub fn metrics<S: Into<String>>(mut self, metrics: impl IntoIterator<Item = S>) -> Self {
         self.metrics.extend(metrics.into_iter().map(|metric| metric.into().trim().to_owned()));
         self

@@ -1,6 +1,6 @@
 //! Makes the runs.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
@@ -63,6 +63,19 @@ impl Timed {
         }
     }
 
+    /// How deep annotations are in each other.
+    fn nesting_levels(&self) -> u16 {
+        let depth = |run: &Made, mut at: usize| {
+            let mut depth = 1_u16;
+            while let Some(parent) = run.instances[at].parent {
+                (at, depth) = (parent, depth + 1);
+            }
+            depth
+        };
+        let depths = self.runs.iter().flat_map(|run| (0..run.instances.len()).map(move |at| depth(run, at)));
+        depths.max().unwrap_or(1)
+    }
+
     /// The kernels of an annotation, with those of the ones inside of it.
     pub fn kernels_of(&self, run: &Made, place: usize) -> Vec<&Kernel> {
         let is_inside = |mut at: usize| loop {
@@ -101,7 +114,6 @@ pub(super) fn run<C: Config, R: Outcome>(
         if !counters.is_empty() {
             rig.check_metrics(&counters)?;
         }
-        rig.start()?;
         Ok(parameters)
     });
     let parameters = match ready {
@@ -111,6 +123,16 @@ pub(super) fn run<C: Config, R: Outcome>(
     let mut collectors = std::mem::take(&mut bench.collectors);
     let mut timed = Timed { stopped: vec![None; bench.configs.len()], ..Timed::default() };
     timed.of_configs.resize(bench.configs.len(), Vec::new());
+    let mut counted = BTreeMap::new();
+    let is_first = !counters.is_empty() && rig.counts_first();
+    if is_first {
+        timed.counting_ns = rig.now_ns();
+        let levels = nesting_levels(&bench, &mut work);
+        count(&bench, rig, &counters, levels, &mut work, &mut timed.warnings, &mut counted);
+    }
+    if let Err(error) = rig.start() {
+        return Err(BenchError { error, report: Box::default() });
+    }
     let mut error = time(&bench, &mut collectors, rig, &mut work, &mut timed).err();
     match rig.stop() {
         Ok((kernels, losses)) => {
@@ -122,10 +144,10 @@ pub(super) fn run<C: Config, R: Outcome>(
     if error.is_none() {
         error = nothing_measured(&timed);
     }
-    let mut counted = BTreeMap::new();
-    timed.counting_ns = rig.now_ns();
-    if error.is_none() && !counters.is_empty() {
-        count(&bench, rig, &counters, &mut work, &mut timed, &mut counted);
+    if error.is_none() && !counters.is_empty() && !is_first {
+        timed.counting_ns = rig.now_ns();
+        let levels = timed.nesting_levels();
+        count(&bench, rig, &counters, levels, &mut work, &mut timed.warnings, &mut counted);
     }
     let results =
         Results { bench: &bench, parameters, timed: &timed, counted: &counted, counters: &counters };
@@ -389,22 +411,15 @@ fn count<C: Config, R: Outcome>(
     bench: &Bench<C>,
     rig: &mut dyn Rig,
     counters: &[String],
+    levels: u16,
     work: &mut impl FnMut(&Run<'_>, &C) -> R,
-    timed: &mut Timed,
+    warnings: &mut Vec<String>,
     counted: &mut BTreeMap<usize, Vec<Counted>>,
 ) {
-    let depth = |run: &Made, mut at: usize| {
-        let mut depth = 1_u16;
-        while let Some(parent) = run.instances[at].parent {
-            (at, depth) = (parent, depth + 1);
-        }
-        depth
-    };
-    let levels = timed.runs.iter().flat_map(|run| (0..run.instances.len()).map(|at| depth(run, at))).max();
     for (place, config) in bench.configs.iter().enumerate() {
         let names = RefCell::new(Vec::new());
         let mut pass = 0;
-        let result = rig.count(counters, levels.unwrap_or(1), &mut |regions| {
+        let result = rig.count(counters, levels, &mut |regions| {
             names.borrow_mut().clear();
             let named = Named { regions, names: &names };
             let run = Run::new(pass, Purpose::Counting, Some(&named), &|_| {});
@@ -421,13 +436,51 @@ fn count<C: Config, R: Outcome>(
                 counted.insert(place, named.collect());
             }
             Err(error) => {
-                timed.warnings.push(format!("counters of configuration {place} were not counted: {error}"));
+                warnings.push(format!("counters of configuration {place} were not counted: {error}"));
                 // What keeps one configuration from being counted, other than its own work, keeps all.
                 if error.kind != ErrorKind::Program {
                     return;
                 }
             }
         }
+    }
+}
+
+/// How deep annotations are in each other, by runs in which nothing is measured.
+fn nesting_levels<C: Config, R: Outcome>(bench: &Bench<C>, work: &mut impl FnMut(&Run<'_>, &C) -> R) -> u16 {
+    let depths = Depths::default();
+    for config in &bench.configs {
+        let run = Run::new(0, Purpose::WarmUp, Some(&depths), &|_| {});
+        // It fails once more where it is measured, and is told then.
+        let _told_later = outcome(bench.catch_panics, || work(&run, config));
+    }
+    depths.deepest.get().max(1)
+}
+
+/// Measures nothing but how many annotations are open.
+#[derive(Default)]
+struct Depths {
+    open: Cell<u16>,
+    deepest: Cell<u16>,
+}
+
+impl Regions for Depths {
+    fn open<'a>(&'a self, _name: &str) -> Box<dyn Opened + 'a> {
+        self.open.set(self.open.get() + 1);
+        self.deepest.set(self.deepest.get().max(self.open.get()));
+        Box::new(Deep(self))
+    }
+}
+
+struct Deep<'a>(&'a Depths);
+
+impl Opened for Deep<'_> {
+    fn failed(&mut self, _what: String) {}
+}
+
+impl Drop for Deep<'_> {
+    fn drop(&mut self) {
+        self.0.open.set(self.0.open.get() - 1);
     }
 }
 

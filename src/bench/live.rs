@@ -20,7 +20,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::losses::Loss;
 use crate::range::Range;
 use crate::table::rows::{InvalidReason, LaunchRow};
-use crate::trace::{Observer, Profiler};
+use crate::trace::{Observer, Profiler, precludes_counting};
 use crate::units::{Nanos, RangeId};
 
 /// How often NVML is asked: it answers in the time of many short runs.
@@ -161,6 +161,10 @@ impl Rig for Live {
         let (_, device) = Driver::get()?.current()?;
         self.plan = Some(Plan::for_device(device.ordinal, metrics)?.complete()?);
         Ok(())
+    }
+
+    fn counts_first(&self) -> bool {
+        Libraries::get(None).is_ok_and(|libraries| precludes_counting(libraries.version))
     }
 
     fn start(&mut self) -> Result<()> {

@@ -269,12 +269,14 @@ impl<C: Config> Results<'_, C> {
 
     /// The counted metrics of each annotation; of one that is used several times in a run, all of them together.
     fn counts(&self) -> BTreeMap<(usize, &str), Counts> {
+        let weights = self.weights();
         let mut parts: BTreeMap<(usize, &str), Parts<'_>> = BTreeMap::new();
         for (config, counted) in self.counted {
-            for Counted { annotation, count, .. } in counted {
+            for Counted { annotation, repeat, count } in counted {
                 let metrics = parts.entry((*config, annotation.as_str())).or_default();
+                let weight = weights.get(&(*config, annotation.as_str(), *repeat)).copied().unwrap_or(0.0);
                 if let Some(value) = count.value {
-                    metrics.entry(&count.metric).or_default().push((value, 1.0));
+                    metrics.entry(&count.metric).or_default().push((value, weight));
                 }
             }
         }
@@ -285,6 +287,22 @@ impl<C: Config> Results<'_, C> {
             (key, metrics.collect())
         });
         whole.collect()
+    }
+
+    /// How long each use of an annotation takes, all valid runs together: they are equally many for each use.
+    fn weights(&self) -> BTreeMap<(usize, &str, usize), f64> {
+        let mut weights = BTreeMap::new();
+        for run in &self.timed.runs {
+            for (place, instance) in run.instances.iter().enumerate() {
+                let before = &run.instances[..place];
+                let repeat = before.iter().filter(|other| other.name == instance.name).count();
+                if let Ok(times) = self.times(run, place) {
+                    let weight = weights.entry((run.config, instance.name.as_str(), repeat)).or_insert(0.0);
+                    *weight += times.sum_ns as f64; // CAST: exact below 104 days
+                }
+            }
+        }
+        weights
     }
 
     fn warn(
@@ -352,6 +370,9 @@ impl<C: Config> Results<'_, C> {
         if throttled > 0 {
             let all = self.timed.runs.len();
             warnings.push(format!("the GPU was slowed down by power or heat in {throttled} of {all} runs"));
+        }
+        if !self.counted.is_empty() {
+            warnings.push("counters are counted once in each configuration, and have no interval".to_owned());
         }
         if !self.bench.kernels.is_empty() && !self.counters.is_empty() {
             warnings.push(

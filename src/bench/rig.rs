@@ -71,6 +71,8 @@ pub(super) type Work<'w> =
 pub(super) trait Rig {
     /// Fails where the metrics cannot be counted here; before anything is measured.
     fn check_metrics(&mut self, metrics: &[String]) -> Result<()>;
+    /// Whether counters have to be counted before anything is traced, since they could not be afterwards.
+    fn counts_first(&self) -> bool;
     /// Begins to trace.
     fn start(&mut self) -> Result<()>;
     /// Time since some moment.

@@ -35,6 +35,7 @@ pub(crate) use observer::Observer;
 pub(crate) use pipeline::{Pipeline, Start};
 pub(crate) use probe::subscribe;
 pub(crate) use replay::feed;
+pub(crate) use session::precludes_counting;
 
 #[cfg(test)]
 mod tests;

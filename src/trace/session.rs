@@ -19,6 +19,11 @@ use crate::range::nvtx;
 /// the kind stays on; its buffers are then recycled unread.
 const KERNELS_CAN_BE_DISABLED: LibraryVersion = LibraryVersion::from_api(130_001);
 
+/// Whether what is counted after a traced session in the same process would be wrong, for kernels stay traced.
+pub(crate) fn precludes_counting(version: LibraryVersion) -> bool {
+    version < KERNELS_CAN_BE_DISABLED
+}
+
 /// The kinds of activity records that a session enables, beside what it was asked for.
 const DEFAULT_KINDS: [u32; 5] =
     [kind::CONCURRENT_KERNEL, kind::MEMCPY, kind::MEMCPY2, kind::MEMSET, kind::OVERHEAD];
@@ -158,7 +163,7 @@ impl Tracing {
     /// [`ErrorKind::CuptiTooOld`] where kernel records cannot be switched off without the risk to hang.
     pub fn suspend(&mut self) -> Result<()> {
         let version = self.libraries.version;
-        if version < KERNELS_CAN_BE_DISABLED {
+        if precludes_counting(version) {
             let what =
                 format!("{version} can hang when tracing is switched off, and tracing changes the counters");
             return Err(Error::new(ErrorKind::CuptiTooOld, what)

@@ -167,3 +167,24 @@ fn a_bench_is_refused_where_another_session_runs_and_where_nothing_would_count()
         Ok(())
     })
 }
+
+#[test]
+fn a_cupti_that_cannot_stop_tracing_kernels_counts_before_it_traces() -> Outcome {
+    let process = Process::of(a_cupti_that_cannot_stop_tracing_kernels_counts_before_it_traces);
+    process.version("12.9").run(|| {
+        let cupti = Simulated::get();
+        let bench = Bench::new("old").runs(3).metrics([READ]).cache(Cache::Keep).progress(false);
+        let report = bench.run(|run, ()| {
+            run.measure("outer", || {
+                run.measure("inner", || {
+                    cupti.launch(1);
+                });
+            });
+        })?;
+        let counted =
+            report.samples().iter().filter(|sample| &*sample.metric == READ && sample.value.is_some());
+        assert_eq!(counted.count(), 2, "{:?}", report.warnings());
+        assert_eq!(launches(&report, 0, "inner"), [1; 3]);
+        Ok(())
+    })
+}

@@ -35,6 +35,41 @@ fn counters_come_after_all_times_and_in_runs_of_their_own() -> TestOutcome {
 }
 
 #[test]
+fn where_tracing_would_spoil_the_counts_they_come_first() -> TestOutcome {
+    let gpu = Gpu::default();
+    gpu.counts("inner", BYTES, 4_096.0);
+    gpu.counts_first();
+    let bench = Bench::new("old").warm_up(0).runs(1).metrics([BYTES]);
+    let report = gpu.run(bench, |run, ()| {
+        run.measure("outer", || run.measure("inner", || gpu.launch("k", 1_000)));
+    })?;
+    let order: Vec<String> =
+        gpu.log().into_iter().filter(|call| ["start", "count 2", "stop"].contains(&call.as_str())).collect();
+    assert_eq!(order, ["count 2", "start", "stop"]);
+    assert_eq!(values(&report, 0, "inner", BYTES), [Some(4_096.0)]);
+    assert_eq!(values(&report, 0, "inner", DURATION), [Some(1_000.0)]);
+    Ok(())
+}
+
+#[test]
+fn averages_of_several_uses_are_weighted_by_their_times() -> TestOutcome {
+    const HITS: &str = "lts__t_sector_hit_rate.pct";
+    let gpu = Gpu::default();
+    let bench = Bench::new("weighted").warm_up(0).runs(2).metrics([HITS]);
+    let bench = bench.derive("hits", "%", |m, ()| m.value(HITS));
+    gpu.counts_of_uses("work", HITS, &[10.0, 40.0]);
+    let report = gpu.run(bench, |run, ()| {
+        run.measure("work", || gpu.launch("k", 1_000));
+        run.measure("work", || gpu.launch("k", 3_000));
+    })?;
+    // (10 · 1 + 40 · 3) / 4.
+    assert_eq!(values(&report, 0, "work", "hits"), [Some(32.5); 4]);
+    let told = report.warnings().iter().any(|warning| warning.contains("counted once in each configuration"));
+    assert!(told, "{:?}", report.warnings());
+    Ok(())
+}
+
+#[test]
 fn nested_annotations_are_counted_as_deep_as_they_are() -> TestOutcome {
     let gpu = Gpu::default();
     gpu.counts("inner", BYTES, 1.0);

@@ -37,9 +37,10 @@ struct World {
     /// The next run has to wait.
     is_hot: bool,
     losses: Vec<Loss>,
-    /// Values of counters, by annotation and metric.
-    counts: Vec<(&'static str, &'static str, f64)>,
+    /// Values of counters, by annotation and metric: of its first use in a pass, the second, …; the last for all others.
+    counts: Vec<(&'static str, &'static str, Vec<f64>)>,
     passes: usize,
+    counts_first: bool,
     /// What becomes of the gates, the next one last.
     gates: Vec<Gate>,
 }
@@ -95,7 +96,16 @@ impl Gpu {
     }
 
     pub fn counts(&self, annotation: &'static str, metric: &'static str, value: f64) {
-        self.0.borrow_mut().counts.push((annotation, metric, value));
+        self.counts_of_uses(annotation, metric, &[value]);
+    }
+
+    pub fn counts_of_uses(&self, annotation: &'static str, metric: &'static str, values: &[f64]) {
+        self.0.borrow_mut().counts.push((annotation, metric, values.to_vec()));
+    }
+
+    /// Nothing can be counted once something was traced.
+    pub fn counts_first(&self) {
+        self.0.borrow_mut().counts_first = true;
     }
 
     pub fn log(&self) -> Vec<String> {
@@ -135,6 +145,10 @@ impl Rig for Gpu {
             }
             None => Ok(()),
         }
+    }
+
+    fn counts_first(&self) -> bool {
+        self.0.borrow().counts_first
     }
 
     fn start(&mut self) -> Result<()> {
@@ -213,11 +227,12 @@ impl Rig for Gpu {
         for (range, annotation) in opened.iter().enumerate() {
             for metric in metrics {
                 let known = world.counts.iter().find(|(at, name, _)| at == annotation && name == metric);
+                let uses = opened[..range].iter().filter(|before| *before == annotation).count();
                 counts.push(Count {
                     range,
                     metric: metric.clone(),
                     unit: "bytes".to_owned(),
-                    value: known.map(|(.., value)| *value),
+                    value: known.and_then(|(.., values)| values.get(uses).or(values.last()).copied()),
                     null_reason: known.is_none().then_some("no_data"),
                 });
             }
