@@ -62,6 +62,24 @@ pub(super) fn of(
     aggregates.collect()
 }
 
+/// Flags the values that lie far from the bulk of those of the same metric, annotation, kernel and configuration.
+pub(super) fn flag_outliers(samples: &mut [RunSample]) {
+    let key = |sample: &RunSample| {
+        let RunSample { config_index, annotation, kernel, metric, .. } = sample;
+        (*config_index, Arc::clone(annotation), kernel.clone(), Arc::clone(metric))
+    };
+    let mut groups: FxHashMap<_, Vec<f64>> = FxHashMap::default();
+    for sample in samples.iter() {
+        groups.entry(key(sample)).or_default().extend(sample.value);
+    }
+    let groups: FxHashMap<_, Sample> =
+        groups.into_iter().filter_map(|(key, values)| Some((key, Sample::new(values).ok()?))).collect();
+    for sample in samples {
+        let group = groups.get(&key(sample));
+        sample.outlier = group.zip(sample.value).and_then(|(group, value)| group.outlier(value));
+    }
+}
+
 /// The values of the annotation that others are compared with: by configuration and metric, of each run.
 struct Bases<'a> {
     baseline: &'a str,

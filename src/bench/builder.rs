@@ -17,7 +17,7 @@ use super::value::{Config, Outcome};
 use crate::control::{Cache, Clocks, DEFAULT_THERMAL_BUDGET, Thermal};
 use crate::driver::Stream;
 use crate::error::{Error, ErrorKind, Result};
-use crate::stats::{Precision, StopRule};
+use crate::stats::{DEFAULT_STABLE_BELOW, Precision, StopRule};
 
 /// Runs of a configuration that are measured, by default.
 pub const DEFAULT_RUNS: usize = 20;
@@ -115,6 +115,7 @@ pub struct Bench<C = ()> {
     pub(super) parameters: Option<Vec<String>>,
     pub(super) rule: StopRule,
     pub(super) warm_up: usize,
+    pub(super) stable_below: f64,
     pub(super) order: Order,
     pub(super) cache: Cache,
     pub(super) clocks: Clocks,
@@ -166,6 +167,7 @@ impl Bench {
             parameters: None,
             rule: StopRule::Fixed(DEFAULT_RUNS),
             warm_up: DEFAULT_WARM_UP_RUNS,
+            stable_below: DEFAULT_STABLE_BELOW,
             order: Order::default(),
             cache: Cache::default(),
             clocks: Clocks::default(),
@@ -214,6 +216,7 @@ impl Bench {
             parameters: self.parameters,
             rule: self.rule,
             warm_up: self.warm_up,
+            stable_below: self.stable_below,
             order: self.order,
             cache: self.cache,
             clocks: self.clocks,
@@ -274,6 +277,13 @@ impl<C: Config> Bench<C> {
     /// Runs of each configuration before those that are measured. Default: [`DEFAULT_WARM_UP_RUNS`].
     pub fn warm_up(mut self, runs: usize) -> Self {
         self.warm_up = runs;
+        self
+    }
+
+    /// Calls stable what has a standard deviation below this share of its mean (`aggregates.stable`). Default:
+    /// [`DEFAULT_STABLE_BELOW`], 2 %.
+    pub fn stable_below(mut self, share: f64) -> Self {
+        self.stable_below = share;
         self
     }
 
@@ -479,6 +489,10 @@ impl<C: Config> Bench<C> {
                 }
             }
             _ => {}
+        }
+        if !(self.stable_below > 0.0 && self.stable_below.is_finite()) {
+            let what = format!("what is stable is to be below {}", self.stable_below);
+            return wrong(what, "it must be above 0: 0.02 is 2 % of the mean");
         }
         if matches!(self.order, Order::Interleaved { block: 0, .. }) {
             return wrong("the block of interleaved runs is 0".to_owned(), "it must be at least 1");

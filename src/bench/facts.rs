@@ -5,6 +5,8 @@ pub(super) const NAME: &str = "bench.name";
 pub(super) const BASELINE: &str = "bench.normalize_against";
 /// The resolution of times in nanoseconds.
 pub(super) const TICK: &str = "bench.tick_ns";
+/// The share of the mean that the standard deviation of what is stable is below.
+pub(super) const STABLE_BELOW: &str = "bench.stable_below";
 pub(super) const CACHE_STATE: &str = "bench.cache_state";
 pub(super) const CLOCK_MODE: &str = "bench.clock_mode";
 /// In front of the warnings' numbers.

@@ -9,7 +9,7 @@ use arrow_array::{Array, ArrowPrimitiveType, PrimitiveArray, RecordBatch};
 use super::aggregates;
 use super::columns::Columns;
 use super::compat;
-use super::facts::{BASELINE, CACHE_STATE, CLOCK_MODE, COLLECTOR, NAME, TICK, WARNING};
+use super::facts::{BASELINE, CACHE_STATE, CLOCK_MODE, COLLECTOR, NAME, STABLE_BELOW, TICK, WARNING};
 use super::measured::LaunchMode;
 use super::report::{Report, RunSample};
 use super::value::Value;
@@ -17,7 +17,7 @@ use crate::control::RunConditions;
 use crate::driver::nvml::ThrottleReasons;
 use crate::error::{Error, ErrorKind, Result};
 use crate::losses::{Cause, Loss};
-use crate::stats::StopReason;
+use crate::stats::{DEFAULT_STABLE_BELOW, StopReason};
 use crate::table::added::PARAMETER;
 use crate::table::columns::{Texts, float64, int64, uint32, value};
 use crate::table::reader::Dataset;
@@ -51,7 +51,8 @@ pub(super) fn report(folder: &Path) -> Result<Report> {
     let fact = |key: &str| facts.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone());
 
     let batches = dataset.read(Table::Samples)?;
-    let samples = samples(&batches)?;
+    let mut samples = samples(&batches)?;
+    aggregates::flag_outliers(&mut samples);
     let told = dataset.read(Table::Aggregates)?;
     let mut configs = Vec::new();
     let parameters = Columns::read(&batches, PARAMETER)?;
@@ -59,6 +60,7 @@ pub(super) fn report(folder: &Path) -> Result<Report> {
     place(&mut configs, indices, &parameters);
     let tick = fact(TICK).and_then(|tick| tick.parse().ok()).unwrap_or(0.0);
     let baseline = fact(BASELINE);
+    let stable_below = fact(STABLE_BELOW).and_then(|share| share.parse().ok());
     let stopped = stop_reasons(&told)?;
     let mut report = Report {
         name: fact(NAME).unwrap_or_default(),
@@ -73,6 +75,7 @@ pub(super) fn report(folder: &Path) -> Result<Report> {
         losses: losses(&dataset)?,
         warnings,
         baseline,
+        stable_below: stable_below.unwrap_or(DEFAULT_STABLE_BELOW),
         cache_state: fact(CACHE_STATE).unwrap_or_default(),
         clock_mode: fact(CLOCK_MODE).unwrap_or_default(),
         facts,
@@ -145,6 +148,7 @@ fn samples(batches: &[RecordBatch]) -> Result<Vec<RunSample>> {
                 value,
                 valid: value.is_some(),
                 invalid_reason: reasons[row].clone(),
+                outlier: None,
                 launches: launches[row].unwrap_or_default(),
                 launch_mode: mode(&modes[row]),
                 wall_ns: walls.is_valid(row).then(|| walls.value(row)),

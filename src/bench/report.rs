@@ -13,7 +13,7 @@ use crate::control::RunConditions;
 use crate::error::Error;
 use crate::losses::Loss;
 use crate::names::StringPool;
-use crate::stats::{Comparison, Description, Interval, Outliers, StopReason};
+use crate::stats::{Comparison, Description, Interval, Outlier, Outliers, StopReason};
 use crate::table::added::{Cell, PARAMETER};
 use crate::table::rows::{AggregateRow, AggregateValues, EnvRow, LossRow, SampleRow};
 use crate::table::schema::Table;
@@ -51,6 +51,8 @@ pub struct RunSample {
     /// Why not: `no_kernel`, `no_selected_kernel`, `zero_timestamp`, `end_before_start`, `out_of_range`,
     /// `not_a_number`, `not_counted`, `queue_broken: …`, `failed: …`.
     pub invalid_reason: Option<Arc<str>>,
+    /// How far it lies from the bulk of the values of its metric, annotation and configuration; none if it belongs to it.
+    pub outlier: Option<Outlier>,
     /// Kernels in it.
     pub launches: usize,
     /// How its kernels came to the GPU; none for counters.
@@ -125,6 +127,8 @@ pub struct Report {
     pub(super) warnings: Vec<String>,
     pub(super) facts: Vec<(String, String)>,
     pub(super) baseline: Option<String>,
+    /// Share of the mean that the standard deviation of what is stable is below.
+    pub(super) stable_below: f64,
     pub(super) cache_state: String,
     pub(super) clock_mode: String,
 }
@@ -313,6 +317,7 @@ impl Report {
             unit: Arc::clone(&sample.unit),
             value: sample.value,
             invalid_reason: sample.invalid_reason.clone(),
+            outlier: sample.outlier.map(Outlier::as_str),
             n_launches: signed(sample.launches),
             launch_mode: sample.launch_mode.map(LaunchMode::as_str),
             wall_ns: sample.wall_ns,
@@ -341,7 +346,7 @@ impl Report {
             metric: Arc::clone(&aggregate.metric),
             unit: Arc::clone(&aggregate.unit),
             n: signed(aggregate.runs),
-            told: values(aggregate),
+            told: values(aggregate, self.stable_below),
             stop_reason: aggregate.stop_reason.map(StopReason::as_str),
             normalized_against: aggregate
                 .normalised
@@ -372,7 +377,7 @@ impl fmt::Display for Report {
 }
 
 /// The numbers of an aggregate, as the table has them.
-fn values(aggregate: &Aggregate) -> AggregateValues {
+fn values(aggregate: &Aggregate, stable_below: f64) -> AggregateValues {
     let told = &aggregate.told;
     let ends = |interval: Option<Interval>| [interval.map(|ends| ends.low), interval.map(|ends| ends.high)];
     let modes = told.modes.map_or([None; 3], |modes| [modes.low, modes.high, modes.high_weight].map(Some));
@@ -386,7 +391,7 @@ fn values(aggregate: &Aggregate) -> AggregateValues {
         mean_interval: ends(told.mean_interval),
         std_dev: told.std_dev,
         cv: told.cv,
-        is_stable: told.is_stable(),
+        is_stable: told.is_stable_below(stable_below),
         min: told.min,
         max: told.max,
         quantiles: told.quantiles.map_or([None; 7], |quantiles| quantiles.map(Some)),

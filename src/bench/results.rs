@@ -9,13 +9,13 @@ use super::collectors::{Collector, Note, Notes};
 use super::columns::Columns;
 use super::compat;
 use super::engine::{Made, Timed};
-use super::facts::{BASELINE, CACHE_STATE, CLOCK_MODE, NAME, TICK};
+use super::facts::{BASELINE, CACHE_STATE, CLOCK_MODE, NAME, STABLE_BELOW, TICK};
 use super::measured::{Measured, Times, combined};
 use super::report::{Aggregate, Report, RunSample};
 use super::rig::{Count, Gate, Rig};
 use super::value::{Config, Value};
 use crate::names::StringPool;
-use crate::stats::tick_ns;
+use crate::stats::{DEFAULT_MARGIN, tick_ns};
 use crate::units::process_run;
 
 /// A counted metric of one use of an annotation.
@@ -64,6 +64,7 @@ impl<C: Config> Results<'_, C> {
         let baseline = bench.baseline.as_deref();
         let aggregates = aggregates::of(&samples, tick, baseline, |config| timed.stopped[config]);
         self.warn(&samples, &aggregates, collectors, &mut warnings);
+        aggregates::flag_outliers(&mut samples);
         let configs = bench.configs.iter().map(|config| self.values_of(config));
         let notes = self.notes(collectors);
         let mut report = Report {
@@ -76,6 +77,7 @@ impl<C: Config> Results<'_, C> {
             losses: timed.losses.clone(),
             warnings,
             facts: self.facts(tick, rig),
+            stable_below: bench.stable_below,
             cache_state: rig.cache_state().to_owned(),
             clock_mode: rig.clock_mode(),
             parameters: self.parameters,
@@ -122,6 +124,7 @@ impl<C: Config> Results<'_, C> {
             value: None,
             valid: times.is_ok(),
             invalid_reason: times.as_ref().err().map(|reason| texts.intern(reason)),
+            outlier: None,
             launches: times.as_ref().map_or(0, |times| times.launches),
             launch_mode: times.as_ref().ok().map(|times| times.launch_mode(&instance.gate)),
             wall_ns: Some(run.wall_ns),
@@ -172,6 +175,7 @@ impl<C: Config> Results<'_, C> {
                     value: count.value,
                     valid: count.value.is_some(),
                     invalid_reason: count.null_reason.map(|reason| texts.intern(reason)),
+                    outlier: None,
                     launches: 0,
                     launch_mode: None,
                     wall_ns: None,
@@ -197,6 +201,7 @@ impl<C: Config> Results<'_, C> {
                         value: None,
                         valid: false,
                         invalid_reason: Some(texts.intern("not_counted")),
+                        outlier: None,
                         launches: 0,
                         launch_mode: None,
                         wall_ns: None,
@@ -257,6 +262,7 @@ impl<C: Config> Results<'_, C> {
                         value,
                         valid: value.is_some(),
                         invalid_reason: reason.map(|reason| texts.intern(reason)),
+                        outlier: None,
                         launches: times.as_ref().map_or(0, |times| times.launches),
                         launch_mode: times.as_ref().ok().map(|times| times.launch_mode(&instance.gate)),
                         wall_ns: Some(run.wall_ns),
@@ -312,6 +318,18 @@ impl<C: Config> Results<'_, C> {
         collectors: &[Collector<C>],
         warnings: &mut Vec<String>,
     ) {
+        let times = aggregates.iter().filter(|one| one.kernel.is_none() && &*one.metric == DURATION);
+        for (of, drift) in times.filter_map(|one| Some((one, one.told.drift?))) {
+            if drift.exceeds(DEFAULT_MARGIN) {
+                warnings.push(format!(
+                    "the time of {:?} in configuration {} changes by {:+.1} % over the last half of its runs: warm up \
+                     longer, or look at clocks and heat",
+                    of.annotation,
+                    of.config_index,
+                    drift.change_ratio * 100.0
+                ));
+            }
+        }
         if let Some(baseline) = &self.bench.baseline {
             let is_compared = |config: &usize| {
                 let mut its = aggregates.iter().filter(|aggregate| aggregate.config_index == *config);
@@ -418,6 +436,7 @@ impl<C: Config> Results<'_, C> {
             (NAME.to_owned(), bench.name.clone()),
             ("bench.stop_rule".to_owned(), format!("{:?}", bench.rule)),
             ("bench.order".to_owned(), format!("{:?}", bench.order)),
+            (STABLE_BELOW.to_owned(), bench.stable_below.to_string()),
             ("bench.warm_up_runs".to_owned(), bench.warm_up.to_string()),
             (TICK.to_owned(), tick.to_string()),
             (CACHE_STATE.to_owned(), rig.cache_state().to_owned()),

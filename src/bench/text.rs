@@ -3,7 +3,7 @@
 use super::builder::{BUSY, SPAN};
 use super::report::{Aggregate, Normalised, Report};
 use super::value::Value;
-use crate::stats::{DEFAULT_MARGIN, Interval};
+use crate::stats::{DEFAULT_MARGIN, Interval, StopReason};
 
 /// A heading, and rows of as many cells.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +23,11 @@ pub(super) fn people(report: &Report) -> Table {
         ["config", "annotation", "metric", "n", "median", "95 % interval", "mean", "CV"]
             .map(str::to_owned)
             .to_vec();
+    let is_other = |reason: StopReason| reason != StopReason::RunsMade;
+    let with_reason = report.aggregates.iter().any(|aggregate| aggregate.stop_reason.is_some_and(is_other));
+    if with_reason {
+        heading.extend(["precision", "stopped"].map(str::to_owned));
+    }
     if let Some(baseline) = &report.baseline {
         heading.push(format!("/ {baseline}"));
         heading.extend(["95 % interval", "verdict"].map(str::to_owned));
@@ -50,6 +55,11 @@ pub(super) fn people(report: &Report) -> Table {
             value(told.mean),
             told.cv.map_or("-".to_owned(), |cv| format!("{:.2} %", cv * 100.0)),
         ];
+        if with_reason {
+            // What was reached, and not what was wished for.
+            cells.push(aggregate.achieved.map_or("-".to_owned(), |share| format!("{:.2} %", share * 100.0)));
+            cells.push(aggregate.stop_reason.map_or("-".to_owned(), |reason| reason.to_string()));
+        }
         if with_ratio {
             let normalised = aggregate.normalised.as_ref();
             let ratio = |ratio: f64| format!("{ratio:.4}");

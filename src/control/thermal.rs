@@ -500,6 +500,21 @@ mod tests {
     }
 
     #[test]
+    fn runs_that_take_longer_than_the_budget_are_not_charged_to_it() {
+        let thermal = Thermal::Manual { pause_at_margin_c: 5, resume_at_margin_c: 15 };
+        let mut cooling = Cooling::new(thermal).unwrap();
+        cooling.budget = Duration::from_secs(60);
+        // An hour lies between two of them.
+        for hour in 0..3 {
+            let since = Duration::from_secs(hour * 3_600);
+            let mut hot = gpu(move |now| Some(if now < since + Duration::from_secs(20) { 3 } else { 15 }));
+            hot.now = since;
+            cooling.before_run(&mut hot, &mut silent).unwrap();
+        }
+        assert_eq!(cooling.report.waited, Duration::from_secs(60));
+    }
+
+    #[test]
     fn the_resuming_margin_adapts_to_how_often_pauses_come() {
         let mut cooling = Cooling::new(Thermal::Auto).unwrap();
         cooling.budget = Duration::from_secs(1 << 20);

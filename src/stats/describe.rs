@@ -65,14 +65,23 @@ pub struct Description {
     pub modes: Option<Modes>,
 }
 
+/// What the standard deviation of a stable measurement is below, as a share of the mean.
+pub const DEFAULT_STABLE_BELOW: f64 = 0.02;
+
 impl Description {
     /// What [`quantiles`](Self::quantiles) are for.
     pub const QUANTILES: [f64; 7] = [0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99];
 
-    /// Whether the standard deviation is less than 2 % of the mean; false where it is not known.
+    /// Whether the standard deviation is less than [2 %](DEFAULT_STABLE_BELOW) of the mean; false where it is not known.
     #[must_use]
     pub fn is_stable(&self) -> bool {
-        self.cv.is_some_and(|cv| cv < 0.02)
+        self.is_stable_below(DEFAULT_STABLE_BELOW)
+    }
+
+    /// The same with another share of the mean.
+    #[must_use]
+    pub fn is_stable_below(&self, share: f64) -> bool {
+        self.cv.is_some_and(|cv| cv < share)
     }
 
     /// The median.

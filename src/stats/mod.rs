@@ -43,14 +43,14 @@ pub use compare::{
     Comparison, DEFAULT_FALSE_DISCOVERY_RATE, DEFAULT_MARGIN, Direction, Inconclusive, MIN_PROCESS_RUNS,
     Verdict, aa_alarms, benjamini_hochberg, geometric_mean, paired, welch,
 };
-pub use describe::{Description, describe};
+pub use describe::{DEFAULT_STABLE_BELOW, Description, describe};
 pub use interval::{
     CONFIDENCE, Interval, fenced_mean_interval, level_interval, mean_interval, median_interval,
     median_interval_correlated, median_interval_interpolated, median_ranks,
 };
 pub use modes::{Modes, modes};
 pub use random::Random;
-pub use sample::{FencedMean, Outliers, Sample, tick_ns};
+pub use sample::{FencedMean, Outlier, Outliers, Sample, tick_ns};
 pub use series::{Drift, drift, effective_n, lag1_autocorrelation};
 pub use stop::{
     DEFAULT_MAX_RUNS, DEFAULT_MAX_TIME, DEFAULT_TARGET, FIRST_LOOK, Looked, MAX_INVALID_SHARE, Precision,

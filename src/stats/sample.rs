@@ -55,6 +55,33 @@ pub struct Outliers {
     pub high_severe: usize,
 }
 
+/// A value far from the bulk, by Tukey's fences. It is flagged, not removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Outlier {
+    /// More than 3 interquartile ranges below the lower quartile.
+    LowSevere,
+    /// More than 1.5, at most 3, below it.
+    LowMild,
+    /// More than 1.5, at most 3, above the upper quartile.
+    HighMild,
+    /// More than 3 above it.
+    HighSevere,
+}
+
+impl Outlier {
+    /// As tables have it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::LowSevere => "low_severe",
+            Self::LowMild => "low_mild",
+            Self::HighMild => "high_mild",
+            Self::HighSevere => "high_severe",
+        }
+    }
+}
+
 impl Sample {
     /// The values, in the order in which they were measured.
     ///
@@ -186,21 +213,31 @@ impl Sample {
     /// How many values lie outside Tukey's fences, 1.5 and 3 interquartile ranges from the quartiles.
     #[must_use]
     pub fn outliers(&self) -> Outliers {
-        let (Some(low), Some(high)) = (self.quantile(0.25), self.quantile(0.75)) else {
-            return Outliers::default();
-        };
-        let iqr = high - low;
         let mut outliers = Outliers::default();
         for value in &self.sorted {
-            match value {
-                value if *value < low - 3.0 * iqr => outliers.low_severe += 1,
-                value if *value < low - 1.5 * iqr => outliers.low_mild += 1,
-                value if *value > high + 3.0 * iqr => outliers.high_severe += 1,
-                value if *value > high + 1.5 * iqr => outliers.high_mild += 1,
-                _ => {}
+            match self.outlier(*value) {
+                Some(Outlier::LowSevere) => outliers.low_severe += 1,
+                Some(Outlier::LowMild) => outliers.low_mild += 1,
+                Some(Outlier::HighMild) => outliers.high_mild += 1,
+                Some(Outlier::HighSevere) => outliers.high_severe += 1,
+                None => {}
             }
         }
         outliers
+    }
+
+    /// How far a value lies from the bulk of these; none if it belongs to it.
+    #[must_use]
+    pub fn outlier(&self, value: f64) -> Option<Outlier> {
+        let (low, high) = (self.quantile(0.25)?, self.quantile(0.75)?);
+        let iqr = high - low;
+        match value {
+            value if value < low - 3.0 * iqr => Some(Outlier::LowSevere),
+            value if value < low - 1.5 * iqr => Some(Outlier::LowMild),
+            value if value > high + 3.0 * iqr => Some(Outlier::HighSevere),
+            value if value > high + 1.5 * iqr => Some(Outlier::HighMild),
+            _ => None,
+        }
     }
 
     /// The share of the values that are the most frequent one, from 0 to 1. Where it is large, the resolution of the

@@ -43,6 +43,10 @@ table! {
         /// Why not valid: `no_kernel`, `no_selected_kernel`, `zero_timestamp`, `end_before_start`, `out_of_range`,
         /// `not_a_number`, `not_counted`, `queue_broken: …`, `failed: …`; null where valid.
         invalid_reason: Nullable<Words<Arc<str>>> = row.invalid_reason.as_ref();
+        /// How far the value lies from the bulk of those of the same annotation, metric and configuration: `low_severe`,
+        /// `low_mild`, `high_mild`, `high_severe` (more than 3, or 1.5, interquartile ranges beyond the quartiles); null
+        /// where it belongs to it.
+        outlier: Nullable<Words<&'static str>> = row.outlier.as_ref();
         /// Kernels that the value is of; 0 for counters.
         n_launches: Coded<i64> = row.n_launches;
         /// How the kernels came to the GPU: `stream`, as they were launched; `blocked`, all together, behind a kernel that
@@ -108,7 +112,7 @@ table! {
         std_dev: Nullable<Reals> = row.told.std_dev;
         /// Standard deviation over mean.
         cv_ratio: Nullable<Reals> = row.told.cv;
-        /// Whether cv_ratio is below 2 %; false where it is not known.
+        /// Whether cv_ratio is below 2 %, or the share that was set (`Bench::stable_below`); false where it is not known.
         stable: Flags = row.told.is_stable;
         /// Least value.
         min: Nullable<Reals> = row.told.min;

@@ -283,6 +283,7 @@ pub(crate) struct SampleRow {
     pub unit: Arc<str>,
     pub value: Option<f64>,
     pub invalid_reason: Option<Arc<str>>,
+    pub outlier: Option<&'static str>,
     pub n_launches: i64,
     pub launch_mode: Option<&'static str>,
     pub wall_ns: Option<i64>,

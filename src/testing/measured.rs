@@ -141,6 +141,7 @@ fn sample_row(
         unit: of.metric.1.as_str().into(),
         value,
         invalid_reason: value.is_none().then(|| "failed: out of memory".into()),
+        outlier: None,
         n_launches: 1,
         launch_mode: Some("stream"),
         wall_ns: Some(RUN_NS - 100_000),

@@ -29,6 +29,7 @@ fn settings_out_of_range_are_refused_before_anything_runs() -> TestOutcome {
     let rule = StopRule::Precision(Precision { max_runs: 0, ..Precision::default() });
     assert!(refused(Bench::new("x").stop_rule(rule))?.contains("max_runs is 0"));
     assert!(refused(Bench::new("x").order(Order::Interleaved { block: 0, seed: 1 }))?.contains("block"));
+    assert!(refused(Bench::new("x").stable_below(-0.1))?.contains("below -0.1"));
     assert!(refused(Bench::new("x").launch_ahead())?.contains("no stream is named"));
     let queued = || Bench::new("x").stream(Stream::PER_THREAD_DEFAULT);
     assert!(refused(queued().launch_ahead_within(Duration::ZERO))?.contains("for at most 0ns"));

@@ -3,14 +3,18 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
+use arrow_array::cast::AsArray;
+
 use super::super::builder::{BUSY, SPAN};
 use super::super::rig::Gate;
 use super::super::{
-    Bench, BenchError, Config, DURATION, KernelPattern, LaunchMode, Order, Purpose, Scope, Value,
+    Bench, BenchError, Config, DURATION, KernelPattern, LaunchMode, Order, Purpose, Report, Scope, Value,
 };
 use super::{Gpu, TestOutcome, values};
 use crate::control::RunConditions;
 use crate::stats::{Precision, Random, StopReason, StopRule, Verdict, tick_ns};
+use crate::table::reader::Dataset;
+use crate::table::schema::Table;
 
 #[test]
 fn kernels_of_an_annotation_are_summed_up_and_listed_one_by_one() -> TestOutcome {
@@ -142,6 +146,61 @@ fn runs_come_in_the_order_that_was_asked_for() -> TestOutcome {
     let blocks = order_of(bench(Order::Interleaved { block: 2, seed: 1 }))?;
     assert!(blocks.chunks(2).all(|block| block[0] == block[1]), "{blocks:?}");
     assert!((0..3).all(|config| blocks.iter().filter(|made| **made == config).count() == 4));
+    Ok(())
+}
+
+#[test]
+fn values_far_from_the_bulk_are_flagged_and_kept() -> TestOutcome {
+    let gpu = Gpu::default();
+    let report = gpu.run(Bench::new("outliers").warm_up(0).runs(21), |run, ()| {
+        let long = if run.number() == 10 { 9_000 } else { 0 };
+        run.measure("work", || gpu.launch("k", 1_000 + 32 * (run.number() as i64 % 3) + long));
+    })?;
+    let whole = report.samples().iter().filter(|s| &*s.metric == DURATION && s.kernel.is_none());
+    let flagged: Vec<_> = whole.filter_map(|s| Some((s.run?, s.outlier?.as_str(), s.valid))).collect();
+    assert_eq!(flagged, [(10, "high_severe", true)]);
+    let told = report.aggregate(0, "work", DURATION).map(|a| (a.told.n, a.told.outliers.high_severe));
+    assert_eq!(told, Some((21, 1)));
+    Ok(())
+}
+
+#[test]
+fn a_drift_is_told() -> TestOutcome {
+    let gpu = Gpu::default();
+    let report = gpu.run(Bench::new("drift").warm_up(0).runs(60), |run, ()| {
+        run.measure("work", || gpu.launch("k", 100_000 + 500 * run.number() as i64));
+    })?;
+    let told =
+        |report: &Report| report.warnings().iter().any(|warning| warning.contains("over the last half"));
+    assert!(told(&report), "{:?}", report.warnings());
+    let steady = gpu.run(Bench::new("steady").warm_up(0).runs(60), |run, ()| {
+        run.measure("work", || gpu.launch("k", 100_000 + 32 * (run.number() as i64 * 7 % 5)));
+    })?;
+    assert!(!told(&steady), "{:?}", steady.warnings());
+    Ok(())
+}
+
+#[test]
+fn what_is_stable_can_be_set_and_why_it_stopped_is_printed() -> TestOutcome {
+    let gpu = Gpu::default();
+    let measure = |bench: Bench| {
+        gpu.run(bench.warm_up(0), |run, ()| {
+            run.measure("work", || gpu.launch("k", 100_000 + 1_000 * (run.number() as i64 * 7 % 5)));
+        })
+    };
+    let stable = |report: &Report| -> Result<bool, Box<dyn std::error::Error>> {
+        let folder = tempfile::tempdir()?;
+        report.write(folder.path().join("b.cuprof"))?;
+        let batches = Dataset::open(folder.path().join("b.cuprof"))?.read(Table::Aggregates)?;
+        Ok(batches[0].column_by_name("stable").ok_or("no column")?.as_boolean().value(0))
+    };
+    // Its standard deviation is 1.4 % of the mean.
+    let plain = measure(Bench::new("plain").runs(20))?;
+    assert!(stable(&plain)?);
+    assert!(!plain.to_string().contains("stopped"), "{plain}");
+    let strict = measure(Bench::new("strict").precision(0.05).stable_below(0.01))?;
+    assert!(!stable(&strict)?);
+    assert!(strict.to_string().contains("stopped"), "{strict}");
     Ok(())
 }
 

@@ -76,6 +76,7 @@ fn sample(config: &str, annotation: &str, run: i64, ns: f64) -> SampleRow {
         unit: "ns".into(),
         value: Some(ns),
         invalid_reason: None,
+        outlier: None,
         n_launches: 1,
         launch_mode: Some("stream"),
         wall_ns: None,

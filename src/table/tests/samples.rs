@@ -204,6 +204,7 @@ pub(super) fn fill(sink: &mut DatasetWriter, rows: i64) {
         unit: "ns".into(),
         value: Some(3_200.0),
         invalid_reason: None,
+        outlier: None,
         n_launches: 1,
         launch_mode: Some("stream"),
         wall_ns: Some(50_000),
