@@ -199,7 +199,8 @@ fn measured_at_base() -> Result<(String, u32), Box<dyn std::error::Error>> {
             cupti.launch(1);
         });
     })?;
-    let told = report.facts().iter().find(|(key, _)| key == "bench.clock_status").map(|(_, mode)| mode.clone());
+    let told =
+        report.facts().iter().find(|(key, _)| key == "bench.clock_status").map(|(_, mode)| mode.clone());
     let mut runs = report.samples().iter().filter_map(|sample| sample.conditions?.sm_clock_mhz);
     Ok((told.ok_or("not told")?, runs.next_back().ok_or("the clock is not known")?))
 }

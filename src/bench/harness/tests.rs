@@ -159,3 +159,15 @@ fn results_are_kept_in_the_target_folder_under_the_programs_name() {
     assert_eq!(of("/elsewhere/gemm-v2"), Path::new("target/cuprof/gemm-v2"));
     assert_eq!(["a/b", "..", "ü", "v1.2"].map(file_name), ["a%2fb", "%2e.", "%c3%bc", "v1.2"]);
 }
+
+#[test]
+fn processes_that_measure_end_well_or_end_it_with_their_code() {
+    let started = |executable: &str| {
+        start_processes(Path::new(executable), 3)
+            .map_or_else(|Ended(code, what)| (code, what), |()| (SUCCESS, String::new()))
+    };
+    assert_eq!(started("/bin/true").0, SUCCESS);
+    let (code, what) = started("/bin/false");
+    assert!(code == 1 && what.starts_with("process 1 of 3 ended early"), "{code}: {what}");
+    assert_eq!(started("/nowhere/bench").0, FAILED);
+}
