@@ -216,7 +216,9 @@ fn start_processes(executable: &Path, processes: usize) -> Result<(), Ended> {
             Ended(FAILED, format!("cannot start {} once more: {error}", executable.display()))
         })?;
         if !status.success() {
-            let code = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(FAILED);
+            let code = status.code().and_then(|code| u8::try_from(code).ok());
+            // Lower ones are verdicts here, which a single process does not give.
+            let code = code.filter(|code| *code >= USAGE).unwrap_or(FAILED);
             return Err(Ended(code, format!("process {} of {processes} ended early: {status}", process + 1)));
         }
     }
