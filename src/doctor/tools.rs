@@ -144,6 +144,11 @@ mod tests {
             mapped.starts_with("problem: driver: /usr/local/cuda/lib64/stubs/libcuda.so.1 is a stub"),
             "{mapped}"
         );
+        let both = stubs(&machine(
+            &[("LD_LIBRARY_PATH", "/usr/local/cuda/lib64/stubs")],
+            &["/usr/local/cuda/lib64/stubs/libcuda.so.1"],
+        ));
+        assert_eq!(both.len(), 1, "what has happened is not said to be possible: {both:?}");
         let listed = told(&machine(&[("LD_LIBRARY_PATH", "/usr/lib:/usr/local/cuda/lib64/stubs")], &[]));
         assert!(
             listed.starts_with("warning: driver: LD_LIBRARY_PATH has /usr/local/cuda/lib64/stubs"),

@@ -60,6 +60,13 @@ impl Shared {
         queue.bytes += visit.bytes;
         queue.visits.push_back(visit);
     }
+
+    /// The same, unless the worker has fallen far behind.
+    fn fill_within_bound(&self) {
+        if self.lock().bytes < MAX_QUEUED_BYTES {
+            self.fill();
+        }
+    }
 }
 
 /// The collecting thread and its queue.
@@ -119,9 +126,28 @@ impl Drop for Collector {
 
 fn collect(shared: &Shared) {
     while !shared.stop.load(Ordering::Relaxed) {
-        if shared.lock().bytes < MAX_QUEUED_BYTES {
-            shared.fill();
-        }
+        shared.fill_within_bound();
         std::thread::park_timeout(IDLE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::channel::tests::TestSession;
+    use crate::channel::{Event, Named, log};
+
+    #[test]
+    fn while_the_queue_is_full_events_stay_in_their_rings() {
+        let test = TestSession::begin();
+        log(test.session, &Event::Name { what: Named::Thread { tid: 1 }, name: b"thread" });
+        let shared = Shared::default();
+        shared.lock().bytes = MAX_QUEUED_BYTES;
+        shared.fill_within_bound();
+        assert!(shared.lock().visits.is_empty());
+        shared.lock().bytes = 0;
+        shared.fill_within_bound();
+        assert_eq!(shared.lock().visits.len(), 1);
+        assert!(shared.lock().bytes > 0);
     }
 }

@@ -85,3 +85,20 @@ impl Internal {
         ]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn launches_whose_records_never_come_are_forgotten_in_their_order() {
+        let mut internal = Internal::default();
+        let last = 2 * MAX_LAUNCHES as u32;
+        for number in 0..=last {
+            internal.launched(CorrelationId(number), ThreadId(1));
+            assert!(internal.launches.len() <= MAX_LAUNCHES && internal.order.len() <= MAX_LAUNCHES);
+        }
+        assert_eq!(internal.thread_of(CorrelationId(last)), Some(ThreadId(1)));
+        assert_eq!(internal.thread_of(CorrelationId(last - MAX_LAUNCHES as u32)), None);
+    }
+}

@@ -53,3 +53,31 @@ impl Kernels {
         name
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every pointer is to the same name.
+    struct OneName;
+
+    impl Meanings for OneName {
+        fn string(&self, _: u64) -> Option<&[u8]> {
+            Some(b"kernel")
+        }
+
+        fn call_name(&self, _: u32, _: u32) -> Option<String> {
+            None
+        }
+    }
+
+    #[test]
+    fn symbols_and_pointers_without_end_take_no_memory_without_end() {
+        let mut kernels = Kernels::default();
+        for number in 1..=3 * MAX_REMEMBERED as u32 {
+            kernels.tell(SymbolId::from_raw(number).expect("not 0"), b"kernel");
+            kernels.name(None, number.into(), &OneName);
+            assert!(kernels.by_symbol.len() <= MAX_REMEMBERED && kernels.by_pointer.len() <= MAX_REMEMBERED);
+        }
+    }
+}

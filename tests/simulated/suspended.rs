@@ -130,6 +130,23 @@ fn tracing_goes_on_however_counting_ends() -> Outcome {
 }
 
 #[test]
+fn what_is_refused_is_told_once_however_often_tracing_is_switched_on() -> Outcome {
+    let process = Process::of(what_is_refused_is_told_once_however_often_tracing_is_switched_on);
+    process.version("13.5").failing("cuptiSetThreadIdType:*:27").run(|| {
+        let folder = crate::process::folder()?;
+        let output = folder.path().join("run.cuprof");
+        let mut profiler = Profiler::builder().output(&output).start()?;
+        profiler.count(session()?, work)?;
+        profiler.count(session()?, work)?;
+        profiler.whole()?;
+        let facts = Frame::read(&Dataset::open(&output)?, Table::Env, &["key"])?;
+        let refused = facts.rows().filter(|row| row.text("key") == Some("refused.cuptiSetThreadIdType"));
+        assert_eq!(refused.count(), 1);
+        Ok(())
+    })
+}
+
+#[test]
 fn a_disabled_profiler_only_counts() -> Outcome {
     Process::of(a_disabled_profiler_only_counts).run(|| {
         let mut traced = 0;

@@ -87,6 +87,21 @@ fn what_a_killed_process_leaves_is_tidied_and_told() -> TestResult {
 }
 
 #[test]
+fn an_unfinished_part_never_takes_the_place_of_a_finished_one() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    dataset(folder.path())?;
+    let (part, another) =
+        (folder.path().join("launches-00000.parquet"), folder.path().join("launches-00002.parquet"));
+    let before = fs::read(&part)?;
+    // Whole, and under the temporary name of a part that is there.
+    fs::copy(&another, folder.path().join(".launches-00000.parquet.tmp"))?;
+    let recovery = recover(folder.path())?;
+    assert_eq!((recovery.unfinished.len(), recovery.published.len()), (1, 0), "{recovery}");
+    assert_eq!(fs::read(&part)?, before);
+    Ok(())
+}
+
+#[test]
 fn a_damaged_part_is_set_aside_and_those_after_it_close_the_gap() -> TestResult {
     let folder = tempfile::tempdir()?;
     dataset(folder.path())?;
