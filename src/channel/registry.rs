@@ -260,6 +260,16 @@ mod tests {
     }
 
     #[test]
+    fn a_huge_name_does_not_keep_its_memory() {
+        let test = TestSession::begin();
+        let name = vec![b'n'; 4 << 20];
+        log(test.session, &Event::Name { what: Named::Thread { tid: 1 }, name: &name });
+        assert!(test.drain().iter().any(|(_, run)| run.len() > name.len()));
+        let kept = lock_drainer().run.capacity();
+        assert!(kept <= 2 * DEFAULT_RING_BYTES, "{kept} bytes");
+    }
+
+    #[test]
     fn threads_may_come_and_go_while_rings_are_drained() {
         const THREADS: usize = 200;
         const EVENTS: usize = 50;

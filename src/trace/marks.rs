@@ -78,3 +78,35 @@ impl Marks {
         MarkRow { domain: self.domain(domain), category: self.category(domain, category), ..row }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::ThreadId;
+
+    fn mark() -> MarkRow {
+        MarkRow {
+            time_ns: 1,
+            name: "mark".into(),
+            domain: None,
+            category: None,
+            color: None,
+            payload: None,
+            thread: ThreadId(1),
+            range: None,
+        }
+    }
+
+    #[test]
+    fn only_so_many_marks_wait_for_names_that_may_never_come() {
+        let mut marks = Marks::default();
+        let waiting = (0..MAX_UNNAMED).filter(|_| marks.add(mark(), 7, 0).is_none()).count();
+        assert_eq!(waiting, MAX_UNNAMED);
+        let row = marks.add(mark(), 7, 0);
+        assert_eq!(row.and_then(|row| row.domain).as_deref(), Some("7"), "by its number, and at once");
+        assert!(marks.advance().is_empty(), "those of the round before");
+        marks.name_domain(7, "late".into());
+        let named = marks.advance();
+        assert!(named.len() == MAX_UNNAMED && named.iter().all(|row| row.domain.as_deref() == Some("late")));
+    }
+}

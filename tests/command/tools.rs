@@ -46,7 +46,12 @@ fn a_recording_that_is_cut_off_gives_what_it_has_and_65() -> Outcome {
     let found = finished(cuprof().arg("replay").arg(&cut).current_dir(folder.path()))?.expect(65)?;
     assert!(found.out.contains("! This result is incomplete"), "{}", found.out);
     assert!(found.err.contains("cut.cuprofrec"), "{}", found.err);
-    assert!(cuprof::Dataset::open(folder.path().join("cut.cuprof")).is_ok());
+    let facts = cuprof::Dataset::open(folder.path().join("cut.cuprof"))?.env()?;
+    let stamp = |key: &str| facts.get(key).and_then(|text| text.parse::<i64>().ok());
+    assert!(
+        stamp("session.end_ns") > stamp("session.start_ns"),
+        "the end is the last that is known: {facts:?}"
+    );
     Ok(())
 }
 

@@ -190,6 +190,28 @@ fn a_library_newer_than_the_driver_is_passed_over_and_others_are_named() -> Outc
 }
 
 #[test]
+fn a_library_under_two_names_is_told_once() -> Outcome {
+    let folder = crate::process::folder()?;
+    let home = folder.path().join("cuda/extras/CUPTI/lib64");
+    let conda = folder.path().join("conda/lib");
+    for folder in [&home, &conda] {
+        fs::create_dir_all(folder)?;
+    }
+    fs::copy(libraries().join("libcupti.so.13"), home.join("libcupti.so.13"))?;
+    symlink(home.join("libcupti.so.13"), conda.join("libcupti.so.13"))?;
+    Process::of(a_library_under_two_names_is_told_once)
+        .with("CUPROF_CUPTI_PATH", "")
+        .with("CUDA_HOME", folder.path().join("cuda"))
+        .with("CONDA_PREFIX", folder.path().join("conda"))
+        .run(|| {
+            let text = told(&doctor(), Topic::Cupti);
+            assert!(text.contains("is used: "), "{text}");
+            assert_eq!(text.matches("libcupti.so.13 (").count(), 1, "{text}");
+            Ok(())
+        })
+}
+
+#[test]
 fn a_cupti_older_than_the_driver_is_a_warning() -> Outcome {
     let process = Process::of(a_cupti_older_than_the_driver_is_a_warning)
         .version("12.9")

@@ -158,6 +158,23 @@ fn on_a_full_disk_finished_parts_stay_and_the_loss_is_told() -> Outcome {
 }
 
 #[test]
+fn a_row_that_cannot_be_written_is_counted_once_whenever_that_is_found() -> Outcome {
+    Process::of(a_row_that_cannot_be_written_is_counted_once_whenever_that_is_found).run(|| {
+        let folder = crate::process::folder()?;
+        let output = folder.path().join("run.cuprof");
+        let profiler = Profiler::builder().output(&output).start()?;
+        std::os::unix::fs::symlink("/dev/full", output.join(".launches-00000.parquet.tmp"))?;
+        // Ten are lost by the flush, and five more before the files are closed.
+        Simulated::get().launch(10);
+        profiler.flush()?;
+        Simulated::get().launch(5);
+        let (error, _profile) = profiler.failing(&[("rows_not_written", 15)])?;
+        assert_eq!(error.kind, ErrorKind::Io, "{error}");
+        Ok(())
+    })
+}
+
+#[test]
 fn a_limit_on_file_sizes_is_an_error_and_not_the_end() -> Outcome {
     // Without the signal, writing past the limit is an error like any other.
     let process = Process::of(a_limit_on_file_sizes_is_an_error_and_not_the_end);

@@ -176,6 +176,24 @@ fn the_nodes_of_a_graph_are_rows_of_its_one_launch() -> Outcome {
 }
 
 #[test]
+fn after_a_flush_every_range_that_has_ended_can_be_read() -> Outcome {
+    Process::of(after_a_flush_every_range_that_has_ended_can_be_read).run(|| {
+        let folder = crate::process::folder()?;
+        let output = folder.path().join("run.cuprof");
+        let builder = Profiler::builder().flush_period(std::time::Duration::ZERO);
+        let profiler = builder.output(&output).start()?;
+        for flushes in 1..=3 {
+            cuprof::in_range("range", || Simulated::get().launch(1));
+            drop(cuprof::process_range("everywhere"));
+            profiler.flush()?;
+            assert_eq!(Dataset::open(&output)?.rows(Table::Ranges), 2 * flushes);
+        }
+        profiler.whole()?;
+        Ok(())
+    })
+}
+
+#[test]
 fn tables_that_were_asked_for_have_their_rows_and_the_threads_of_the_kernel() -> Outcome {
     let process = Process::of(tables_that_were_asked_for_have_their_rows_and_the_threads_of_the_kernel);
     process.version("13.5").run(|| {
