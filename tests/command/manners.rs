@@ -12,7 +12,7 @@ type Spoil = fn(&std::path::Path) -> Result<(), Box<dyn std::error::Error>>;
 #[test]
 fn every_end_has_its_code() -> Outcome {
     // (arguments, code, a part of what is said)
-    let table: [(&str, i32, &str); 34] = [
+    let table: [(&str, i32, &str); 37] = [
         ("summary quickstart.cuprof", 0, ""),
         ("--help", 0, ""),
         ("--version", 0, ""),
@@ -43,6 +43,13 @@ fn every_end_has_its_code() -> Outcome {
         ("summary quickstart.cuprof --output quickstart.cuprof/x.txt", 73, "inside of quickstart.cuprof"),
         ("summary quickstart.cuprof --output ./quickstart.cuprof/../quickstart.cuprof/x", 73, "inside of"),
         ("trace quickstart.cuprof --output quickstart.cuprof/x", 73, "inside of quickstart.cuprof"),
+        ("plot quickstart.cuprof --output quickstart.cuprof/x.svg", 73, "inside of quickstart.cuprof"),
+        ("report quickstart.cuprof --output quickstart.cuprof/x", 73, "inside of quickstart.cuprof"),
+        (
+            "compare graph.cuprof quickstart.cuprof --output quickstart.cuprof/x",
+            73,
+            "inside of quickstart.cuprof",
+        ),
         ("trace quickstart.cuprof --format collapsed --output quickstart.cuprof/x", 73, "inside of"),
         ("summary quickstart.cuprof --from 2s --to 1s", 64, "end before they begin"),
         ("summary quickstart.cuprof --from 1s --to @5", 64, "end before they begin"),

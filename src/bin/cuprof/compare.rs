@@ -1,13 +1,13 @@
 //! Two sides compared.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use cuprof::analysis::terminal;
 use cuprof::compare::{Collection, Compared, FailOn, Rules, SelfTest};
 
 use crate::args::{self, CompareFormat};
 use crate::exit::{Failure, USAGE};
-use crate::output::{refuse_existing, write_text};
+use crate::output::{refuse_existing, refuse_inside, write_text};
 
 pub fn run(compare: &args::Compare) -> Result<u8, Failure> {
     let destination = &compare.destination;
@@ -19,6 +19,7 @@ pub fn run(compare: &args::Compare) -> Result<u8, Failure> {
     if compare.aa && !matches!(compare.format, CompareFormat::Text | CompareFormat::Json) {
         return Err(Failure::new(USAGE, "--aa is printed as text or as json"));
     }
+    refuse_inside(output, [&compare.base].into_iter().chain(&compare.new).map(PathBuf::as_path))?;
     let rules = rules(compare);
     let base = Collection::open([&compare.base])?;
     let (text, code) = if compare.aa {

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, Once};
 use std::time::{Duration, Instant};
 
-use cuprof::analysis::Collection;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -96,14 +95,17 @@ pub fn write_text(path: Option<&Path>, force: bool, text: &str) -> Result<(), Fa
 }
 
 /// Refuses an output among the files that are read.
-pub fn refuse_inside(output: Option<&Path>, collection: &Collection) -> Result<(), Failure> {
+pub fn refuse_inside<'a>(
+    output: Option<&Path>,
+    read: impl IntoIterator<Item = &'a Path>,
+) -> Result<(), Failure> {
     let Some(output) = output.filter(|output| *output != Path::new("-")) else { return Ok(()) };
     let parent = output.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let is_inside =
         |folder: &Path| Some(parent.canonicalize().ok()?.starts_with(folder.canonicalize().ok()?));
-    match collection.members().iter().find(|member| is_inside(&member.path) == Some(true)) {
-        Some(member) => {
-            let (output, folder) = (shown(output), shown(&member.path));
+    match read.into_iter().find(|folder| folder.is_dir() && is_inside(folder) == Some(true)) {
+        Some(folder) => {
+            let (output, folder) = (shown(output), shown(folder));
             let what = format!("{output} would be inside of {folder}, which is read\n  name another output");
             Err(Failure::new(OUTPUT, what))
         }

@@ -168,6 +168,7 @@ pub fn plot(arguments: &PlotArguments) -> Result<u8, Failure> {
         crate::output::refuse_existing(path, *force)?;
     }
     let collection = open(&arguments.input)?;
+    crate::output::refuse_inside(path, crate::show::folders(&collection))?;
     let plot = draw(arguments, &collection)?;
     let bytes = match format {
         Format::Svg => plot.to_svg().into_bytes(),

@@ -28,7 +28,7 @@ pub fn summary(summary: &args::Summary) -> Result<u8, Failure> {
         _ => Section::Kernels,
     };
     let collection = open(&summary.input)?;
-    refuse_inside(output, &collection)?;
+    refuse_inside(output, folders(&collection))?;
     let meter = Meter::new("reading");
     let digest = collection.digest(&summary.input.filter(), &|done, total| meter.tell(done, total))?;
     drop(meter);
@@ -47,6 +47,7 @@ pub fn summary(summary: &args::Summary) -> Result<u8, Failure> {
 }
 
 pub fn report(arguments: &args::Report) -> Result<u8, Failure> {
+    refuse_inside(arguments.destination.output.as_deref(), [arguments.path.as_path()])?;
     let report = Report::open(&arguments.path)?;
     let text = match arguments.format {
         ReportFormat::Text => report.to_string(),
@@ -63,7 +64,7 @@ pub fn trace(trace: &args::Trace) -> Result<u8, Failure> {
     let destination = &trace.destination;
     let path = destination.output.as_deref();
     let collection = open(&trace.input)?;
-    refuse_inside(path, &collection)?;
+    refuse_inside(path, folders(&collection))?;
     let filter = trace.input.filter();
     let meter = Meter::new("drawing");
     let tell = |done, total| meter.tell(done, total);
@@ -117,6 +118,11 @@ pub fn open(input: &Input) -> Result<Collection, Failure> {
         }
     }
     Ok(Collection::open(paths)?)
+}
+
+/// Where the datasets are.
+pub fn folders(collection: &Collection) -> impl Iterator<Item = &Path> {
+    collection.members().iter().map(|member| member.path.as_path())
 }
 
 /// The exit code of a result that has been printed.
