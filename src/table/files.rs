@@ -77,7 +77,6 @@ pub(super) fn parse_set_aside(name: &str) -> Option<(Table, u32)> {
 }
 
 /// Whether somebody was killed here: a folder that has been tidied has neither the marker nor unfinished parts.
-#[cfg(feature = "analysis")]
 pub(crate) fn is_untidy(folder: &Path) -> bool {
     let mut entries = fs::read_dir(folder).into_iter().flatten().flatten();
     is_entered(folder) || entries.any(|entry| entry.file_name().to_str().and_then(parse_temporary).is_some())

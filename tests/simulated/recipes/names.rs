@@ -152,6 +152,8 @@ fn b83_a_hundred_million_rows_are_written_in_less_than_200_mb() -> Outcome {
     let output = process.output(|| {
         let begun = std::time::Instant::now();
         let peak = write_launches(100_000_000)?;
+        // libtest's own line does not end before.
+        println!();
         println!("told a hundred million launches, {} s, {} KiB", begun.elapsed().as_secs(), peak >> 10);
         assert!(peak < 200_000_000, "{peak} bytes");
         Ok(())
