@@ -96,17 +96,35 @@ impl Catalogue {
     /// free, once in the process (some 0.1 s), which a session would have to do; else what the chip has is planned with.
     ///
     /// # Errors
-    /// As [`of_chip`](Self::of_chip), and [`ErrorKind::NoDriver`] or [`ErrorKind::NoDevice`] without one.
+    /// As [`of_chip`](Self::of_chip), and [`ErrorKind::NoDriver`] or [`ErrorKind::NoDevice`] without one;
+    /// [`ErrorKind::CuptiTooOld`] where CUPTI does not know the device's chip.
     pub fn of_device(ordinal: u32) -> Result<Self> {
+        Self::of_device_by(ordinal, None)
+    }
+
+    /// The same with the CUPTI library of this file or folder, instead of searching for one.
+    ///
+    /// # Errors
+    /// As [`of_device`](Self::of_device); [`ErrorKind::Config`] if another library is loaded already.
+    pub fn of_device_with(ordinal: u32, cupti_path: impl AsRef<Path>) -> Result<Self> {
+        Self::of_device_by(ordinal, Some(cupti_path.as_ref()))
+    }
+
+    fn of_device_by(ordinal: u32, cupti_path: Option<&Path>) -> Result<Self> {
         let driver = crate::driver::Driver::get()?;
         let devices = driver.devices()?;
         if ordinal as usize >= devices.len() {
             let what = format!("there is no device {ordinal}: the process sees {}", devices.len());
             return Err(Error::new(ErrorKind::NoDevice, what).with_hint("check CUDA_VISIBLE_DEVICES"));
         }
-        let library = PlanningLibrary::get(None)?;
+        let library = PlanningLibrary::get(cupti_path)?;
         library.cupti.initialize_profiler()?;
         let chip = library.cupti.chip_name(ordinal)?;
+        if library.cupti.chips().is_ok_and(|known| !known.contains(&chip)) {
+            let path = library.loaded.path().display();
+            let what = format!("{path} does not know the chip of device {ordinal}, {chip}");
+            return Err(Error::new(ErrorKind::CuptiTooOld, what).with_hint("use a newer CUPTI"));
+        }
         Self::with(library, &chip, super::device::availability_for_plan(ordinal))
     }
 

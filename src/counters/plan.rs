@@ -6,6 +6,7 @@ use super::catalogue::{Catalogue, Metric};
 use super::presets::{self, Preset};
 use crate::cupti::host::Configured;
 use crate::error::{Error, ErrorKind, Result};
+use crate::summary::text::counted;
 
 /// A set of metrics that one chip can count, with the exact number of passes that this takes. Made without a GPU.
 ///
@@ -330,13 +331,12 @@ fn not_countable(missing: &[&MissingMetric]) -> Error {
 impl fmt::Display for Plan {
     /// The plan for people: passes, metrics with units, aliases, and what is missing.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let passes = if self.passes == 1 { "pass" } else { "passes" };
         writeln!(
             f,
-            "{} metrics on {} in {} {passes} (CUPTI {})",
-            self.metrics.len(),
+            "{} on {} in {} (CUPTI {})",
+            counted(self.metrics.len() as u64, "metric"),
             self.chip(),
-            self.passes,
+            counted(self.passes as u64, "pass"),
             self.catalogue.cupti_version()
         )?;
         for PlannedMetric { metric, asked, .. } in &self.metrics {

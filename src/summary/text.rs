@@ -58,7 +58,7 @@ pub(crate) fn count(value: u64) -> String {
 pub(crate) fn counted(value: u64, one: &str) -> String {
     let plural = match value {
         1 => "",
-        _ if one.ends_with("ch") => "es",
+        _ if one.ends_with("ch") || one.ends_with("ss") => "es",
         _ => "s",
     };
     format!("{} {one}{plural}", count(value))

@@ -14,6 +14,7 @@ mod bench;
 mod cache;
 mod checks;
 mod clocks;
+mod command;
 mod counters;
 mod damage;
 mod doctor;

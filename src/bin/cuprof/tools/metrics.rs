@@ -52,14 +52,20 @@ fn catalogue(chip: &Chip) -> Result<Catalogue, Failure> {
     let found = match (&chip.chip, &chip.cupti) {
         (Some(name), Some(path)) => Catalogue::of_chip_with(name, path),
         (Some(name), None) => Catalogue::of_chip(name),
-        (None, _) => Catalogue::of_device(0).map_err(|error| match error.kind {
-            ErrorKind::NoDriver | ErrorKind::NoDevice => {
-                error.with_hint("name a chip: --chip GH100 (that is an H100 or H200)")
-            }
-            _ => error,
-        }),
+        (None, Some(path)) => Catalogue::of_device_with(0, path).map_err(without_device),
+        (None, None) => Catalogue::of_device(0).map_err(without_device),
     };
     Ok(found?)
+}
+
+/// What to do where there is no device to ask.
+fn without_device(error: cuprof::Error) -> cuprof::Error {
+    match error.kind {
+        ErrorKind::NoDriver | ErrorKind::NoDevice => {
+            error.with_hint("name a chip: --chip GH100 (that is an H100 or H200)")
+        }
+        _ => error,
+    }
 }
 
 fn list(catalogue: &Catalogue, words: &[String]) -> Result<String, Failure> {
