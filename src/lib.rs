@@ -46,7 +46,8 @@
 //! | `nvtx` | [`range!`] is also emitted as an NVTX range, so that Nsight tools see it; the `nvtx` crate itself | libclang |
 //! | `tracing` | `cuprof::tracing::Layer`: spans are ranges | |
 //! | `analysis` | `cuprof::analysis`: datasets summed up, drawn as traces | |
-//! | `cli` | the command `cuprof` | |
+//! | `plot` | `cuprof::plot`: measurements, counters and traces as pictures; `bench::Report::plot` | |
+//! | `cli` | the command `cuprof`, and what the two above add | |
 //! | `bindgen` | regenerates the bindings and compares them; for work on this crate | libclang, CUDA's headers |
 //!
 //! # The same conditions each time

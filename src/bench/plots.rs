@@ -15,7 +15,7 @@ impl Report {
         let mut measured = Measurements::default();
         let fact =
             |key: &str| self.facts().iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str());
-        measured.tell_conditions(&fact);
+        measured.tell_facts(&fact);
         let configs: Vec<_> = (0..self.configs.len())
             .map(|index| (texts.intern(&self.config_text(index)), self.config_json(index)))
             .collect();

@@ -73,13 +73,15 @@ impl Measurements {
         let runs: usize = groups.iter().map(|group| group.values.len()).sum();
         let mut notes = Vec::new();
         if left_out > 0 {
-            notes.push(format!("{left_out} more are not drawn: choose some by their annotations"));
+            notes.push(format!(
+                "{left_out} more are not drawn: choose some by their annotations or configurations"
+            ));
         }
         let what = format!("{runs} values; a line is the median, the box its 95 % interval");
         let parts = [what, self.conditions.clone()];
         let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         let frame =
-            Frame { title: metric.to_string(), subtitle: parts.join("; "), legend: Vec::new(), notes };
+            Frame { title: self.named(metric), subtitle: parts.join("; "), legend: Vec::new(), notes };
 
         let values = || groups.iter().flat_map(|group| group.values.iter().copied());
         let spacing = match how.spacing {

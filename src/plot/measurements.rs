@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::analysis::{Collection, Filter};
+use crate::analysis::{Collection, Filter, Pattern};
 use crate::counters::near;
 use crate::error::{Error, ErrorKind, Result};
 use crate::table::columns::{Texts, float64, int64, value};
@@ -19,6 +19,8 @@ pub struct Measurements {
     pub(super) cells: Vec<Cell>,
     /// The names of the datasets, where there are several.
     pub(super) sources: Vec<String>,
+    /// What the measurement is called; empty for several.
+    pub(super) name: String,
     /// What was in force, a sentence of it.
     pub(super) conditions: String,
     places: FxHashMap<(usize, i64), usize>,
@@ -92,7 +94,7 @@ impl Measurements {
         }
         if let Some(first) = members.first() {
             let fact = |key: &str| first.facts.get(key).map(String::as_str);
-            found.tell_conditions(&fact);
+            found.tell_facts(&fact);
         }
         let rows = collection.rows(Table::Aggregates) + collection.rows(Table::Samples);
         if rows == 0 {
@@ -188,8 +190,11 @@ impl Measurements {
         Ok(())
     }
 
-    /// What was in force, out of the facts.
-    pub(crate) fn tell_conditions<'a>(&mut self, fact: &dyn Fn(&str) -> Option<&'a str>) {
+    /// The name of the measurement, and what was in force, out of the facts.
+    pub(crate) fn tell_facts<'a>(&mut self, fact: &dyn Fn(&str) -> Option<&'a str>) {
+        if self.sources.is_empty() {
+            fact("bench.name").unwrap_or_default().clone_into(&mut self.name);
+        }
         let gpu = fact("gpu.name").or_else(|| fact("gpu.0.name"));
         let cache = fact("bench.cache_state").map(|state| format!("cache {state}"));
         let clocks = fact("bench.clock_mode").map(|mode| format!("clocks {mode}"));
@@ -232,6 +237,26 @@ impl Measurements {
         if let Some(cell) = self.cell(key, unit) {
             cell.values.push(value);
         }
+    }
+
+    /// Only the configurations whose text (`n=512, half=true`) matches.
+    ///
+    /// # Errors
+    /// [`Config`](ErrorKind::Config) where none does.
+    pub fn only(mut self, configs: &Pattern) -> Result<Self> {
+        let texts: Vec<Arc<str>> = self.configs.iter().map(|config| Arc::clone(&config.text)).collect();
+        self.cells.retain(|cell| texts.get(cell.config()).is_some_and(|text| configs.matches(text)));
+        self.cell_places.clear();
+        if self.cells.is_empty() {
+            let texts: Vec<&str> = texts.iter().map(|text| &**text).collect();
+            return Err(unknown("configuration like", &configs.to_string(), &texts));
+        }
+        Ok(self)
+    }
+
+    /// `precision: ` in front of a title, if it has a name.
+    pub(super) fn named(&self, title: &str) -> String {
+        if self.name.is_empty() { title.to_owned() } else { format!("{}: {title}", self.name) }
     }
 
     /// The metrics that were measured, in the order in which they come.

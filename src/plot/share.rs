@@ -79,20 +79,24 @@ pub fn kernel_share(collection: &Collection, filter: &Filter, how: &Share) -> Re
 
     let span_ns = (last_ns - first_ns).max(1);
     let bin_ns = span_ns as f64 / BINS as f64;
-    let state = || (Rows::default(), vec![vec![0.0; BINS]; top.len() + 1]);
-    let parts = collection.scan(Table::Launches, &COLUMNS, &|_| {}, state, |(rows, bins), _, batch| {
-        let mut places: Vec<usize> = Vec::new();
-        rows.learn(batch)?;
-        places.extend(
-            rows.names.texts().iter().map(|name| top.iter().position(|top| top == name).unwrap_or(top.len())),
-        );
-        rows.each(batch, filter, limits, |kernel, start_ns, duration_ns| {
-            let from = (start_ns - first_ns) as f64 / bin_ns;
-            spread(&mut bins[places[kernel]], from, duration_ns as f64 / bin_ns);
-        })
-    })?;
+    let state = || (Rows::default(), Vec::new(), vec![vec![0.0; BINS]; top.len() + 1]);
+    let parts = collection.scan(
+        Table::Launches,
+        &COLUMNS,
+        &|_| {},
+        state,
+        |(rows, places, bins): &mut (Rows, Vec<usize>, Vec<Vec<f64>>), _, batch| {
+            rows.learn(batch)?;
+            let place = |name: &Arc<str>| top.iter().position(|top| top == name).unwrap_or(top.len());
+            places.extend(rows.names.texts()[places.len()..].iter().map(place));
+            rows.each(batch, filter, limits, |kernel, start_ns, duration_ns| {
+                let from = (start_ns - first_ns) as f64 / bin_ns;
+                spread(&mut bins[places[kernel]], from, duration_ns as f64 / bin_ns);
+            })
+        },
+    )?;
     let mut bins = vec![vec![0.0; BINS]; top.len() + 1];
-    for (_, part) in &parts {
+    for (.., part) in &parts {
         for (sum, part) in bins.iter_mut().zip(part) {
             sum.iter_mut().zip(part).for_each(|(sum, part)| *sum += part);
         }

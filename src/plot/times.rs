@@ -291,7 +291,12 @@ impl Picture<'_> {
         let parts =
             [format!("{of_what} of {runs}{certainty}"), arranged.constant.clone(), all.conditions.clone()];
         let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-        Frame { title: format!("{metric}{by}"), subtitle: parts.join("; "), legend, notes: Vec::new() }
+        Frame {
+            title: all.named(&format!("{metric}{by}")),
+            subtitle: parts.join("; "),
+            legend,
+            notes: Vec::new(),
+        }
     }
 
     /// Whether points are joined by lines.

@@ -21,7 +21,8 @@ fn measured(parameters: Parameters<'_>, annotation: &str, runs: u32, centre_ns: 
     }
 }
 
-const FACTS: [(&str, &str); 4] = [
+const FACTS: [(&str, &str); 5] = [
+    ("bench.name", "precision"),
     ("process.id", "7"),
     ("gpu.name", "NVIDIA H200"),
     ("bench.cache_state", "cold_clean"),

@@ -19,15 +19,17 @@ fn measurements() -> &'static Path {
     folder.path()
 }
 
-/// The command among the measurements; arguments are apart at spaces.
+/// The command among the measurements, or among the recordings' datasets; arguments are apart at spaces.
 fn plot(arguments: &str) -> Command {
     let mut command = cuprof();
-    command.current_dir(measurements()).arg("plot").args(arguments.split_whitespace());
+    let is_trace = arguments.starts_with("quickstart") || arguments.starts_with("threads");
+    command.current_dir(if is_trace { datasets() } else { measurements() });
+    command.arg("plot").args(arguments.split_whitespace());
     command
 }
 
-/// Pictures that are kept, by the names of their files.
-const KEPT: [(&str, &str); 20] = [
+/// Pictures whose SVG is kept, by the names of its files.
+const KEPT: [(&str, &str); 13] = [
     ("sweep", "sweep.cuprof"),
     ("sweep_dark", "sweep.cuprof --theme dark"),
     ("sweep_bars", "sweep.cuprof --form bar --spacing linear"),
@@ -35,19 +37,26 @@ const KEPT: [(&str, &str); 20] = [
     ("sweep_ratio", "sweep.cuprof --relative-to fp32"),
     ("sweep_samples", "sweep.cuprof --kind samples --range fp16"),
     ("one", "one.cuprof --values"),
-    ("one_samples", "one.cuprof --kind samples"),
-    ("forty", "forty.cuprof"),
-    ("forty_samples", "forty.cuprof --kind samples"),
     ("long_names", "long_names.cuprof"),
     ("long_names_samples", "long_names.cuprof --kind samples --theme dark"),
+    ("failed", "failed.cuprof"),
+    ("small", "sweep.cuprof --width 320 --height 200"),
+    ("roofline", "counted.cuprof"),
+    ("share_threads", "threads.cuprof"),
+];
+
+/// Larger ones, which are only looked at.
+const LARGE: [(&str, &str); 10] = [
+    ("one_samples", "one.cuprof --kind samples"),
+    ("forty", "forty.cuprof"),
+    ("forty_samples", "forty.cuprof --kind samples --config *_0?_*"),
+    ("forty_samples_cut", "forty.cuprof --kind samples --width 500"),
     ("wide", "wide.cuprof"),
     ("wide_panels", "wide.cuprof --rows dtype --columns tile"),
     ("wide_along_two", "wide.cuprof --x tile,dtype"),
-    ("failed", "failed.cuprof"),
     ("many_samples", "many.cuprof --kind samples"),
-    ("roofline", "counted.cuprof"),
     ("roofline_dark", "counted.cuprof --theme dark --width 640"),
-    ("small", "sweep.cuprof --width 320 --height 200"),
+    ("share_quickstart", "quickstart.cuprof"),
 ];
 
 #[test]
@@ -55,34 +64,19 @@ fn pictures_are_as_reviewed() -> Outcome {
     for (name, arguments) in KEPT {
         let found = finished(&mut plot(arguments))?.expect(0)?;
         assert!(found.err.is_empty(), "{}", found.err);
-        look(name, &mut plot(arguments))?;
         compare(&format!("plot_{name}.svg"), &found.out)?;
         if name == "sweep" {
             // The picture of the README.
             compare("../../../docs/plot.svg", &found.out)?;
         }
     }
-    for name in ["quickstart", "threads"] {
-        let command = || {
-            let mut command = cuprof();
-            command.args(["plot", &format!("{name}.cuprof")]);
-            command
-        };
-        let found = finished(&mut command())?.expect(0)?;
-        look(&format!("share_{name}"), &mut command())?;
-        compare(&format!("plot_share_{name}.svg"), &found.out)?;
-    }
-    assert!(datasets().is_dir());
-    Ok(())
-}
-
-/// Leaves a picture to be looked at, if these are made anew.
-fn look(name: &str, command: &mut Command) -> Outcome {
-    if std::env::var_os("CUPROF_BLESS").is_some_and(|value| value == "1") {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("plots");
-        std::fs::create_dir_all(&folder)?;
-        let file = folder.join(name).with_extension("png");
-        finished(command.args(["--force", "--output"]).arg(file))?.expect(0)?;
+    for (name, arguments) in KEPT.into_iter().chain(LARGE) {
+        if std::env::var_os("CUPROF_BLESS").is_some_and(|value| value == "1") {
+            let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("plots");
+            std::fs::create_dir_all(&folder)?;
+            let file = folder.join(name).with_extension("png");
+            finished(plot(arguments).args(["--force", "--output"]).arg(file))?.expect(0)?;
+        }
     }
     Ok(())
 }
@@ -94,6 +88,7 @@ fn what_cannot_be_drawn_is_refused_with_what_can() -> Outcome {
         ("sweep.cuprof --x size", 64, "there is no parameter \"size\""),
         ("sweep.cuprof --relative-to fp64", 64, "there is: fp32, fp16"),
         ("sweep.cuprof --range nothing", 64, "no annotation or kernel that was measured matches"),
+        ("sweep.cuprof --config n=3*", 64, "no configuration like \"n=3*\""),
         ("sweep.cuprof --kind share", 65, "draw --kind times or samples"),
         ("sweep.cuprof --kind roofline", 65, "count the preset roofline"),
         ("counted.cuprof --kind times", 65, "of a trace, draw --kind share"),

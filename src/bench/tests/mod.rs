@@ -2,6 +2,8 @@ mod bad_input;
 mod counting;
 mod failures;
 mod output;
+#[cfg(feature = "plot")]
+mod plots;
 mod runs;
 
 use std::cell::RefCell;

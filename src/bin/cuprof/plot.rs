@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use clap::{Args, ValueEnum};
-use cuprof::analysis::Collection;
+use cuprof::analysis::{Collection, Pattern};
 use cuprof::plot::{
     DEFAULT_KERNELS, DEFAULT_PIXEL_RATIO, DEFAULT_WIDTH, Distribution, Form, Measurements, Plot, Share,
     Spacing, Statistic, Style, Theme, Times, kernel_share, roofline,
@@ -46,6 +46,9 @@ pub struct PlotArguments {
     /// The metric, for times and samples; the first that was measured by default
     #[arg(long, value_name = "NAME", help_heading = "Measurements")]
     pub metric: Option<String>,
+    /// Only configurations that match, as they are written: 'n=512*', '*half=true'
+    #[arg(long, value_name = "GLOB", help_heading = "Measurements", value_parser = Pattern::glob)]
+    pub config: Option<Pattern>,
     /// What stands for the runs; the median by default, and the mean where there are too few for an interval of it
     #[arg(long, value_enum, help_heading = "Measurements")]
     pub statistic: Option<Stands>,
@@ -215,6 +218,10 @@ fn draw(arguments: &PlotArguments, collection: &Collection) -> Result<Plot, Fail
         () if collection.rows(Table::Metrics) > 0 => Kind::Roofline,
         () => Kind::Share,
     });
+    let measured = || match &arguments.config {
+        Some(configs) => Measurements::read(collection, &filter)?.only(configs),
+        None => Measurements::read(collection, &filter),
+    };
     let drawn = match kind {
         Kind::Times => {
             let mut times = Times::default();
@@ -235,14 +242,14 @@ fn draw(arguments: &PlotArguments, collection: &Collection) -> Result<Plot, Fail
             times.spacing = spacing(arguments.spacing);
             times.values = arguments.values;
             times.style = style;
-            Measurements::read(collection, &filter).and_then(|measured| measured.times(&times))
+            measured().and_then(|measured| measured.times(&times))
         }
         Kind::Samples => {
             let mut distribution = Distribution::default();
             distribution.metric.clone_from(&arguments.metric);
             distribution.spacing = spacing(arguments.spacing);
             distribution.style = style;
-            Measurements::read(collection, &filter).and_then(|measured| measured.distribution(&distribution))
+            measured().and_then(|measured| measured.distribution(&distribution))
         }
         Kind::Roofline => roofline(collection, &filter, &style),
         Kind::Share => {
