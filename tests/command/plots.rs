@@ -70,6 +70,9 @@ fn pictures_are_as_reviewed() -> Outcome {
             compare("../../../docs/plot.svg", &found.out)?;
         }
     }
+    for (_, arguments) in LARGE {
+        assert!(finished(&mut plot(arguments))?.expect(0)?.out.ends_with("</svg>\n"));
+    }
     for (name, arguments) in KEPT.into_iter().chain(LARGE) {
         if std::env::var_os("CUPROF_BLESS").is_some_and(|value| value == "1") {
             let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("plots");

@@ -3,9 +3,10 @@
 use proptest::prelude::*;
 
 use super::super::scene::{Area, Label, Scene};
-use super::super::{Distribution, Form, Plot, Spacing, Style, Theme, Times};
+use super::super::{Distribution, Form, Plot, Share, Spacing, Style, Theme, Times, kernel_share, roofline};
 use super::{Outcome, measured, read};
-use crate::testing::Measured;
+use crate::analysis::{Collection, Filter};
+use crate::testing::{Measured, write_counted};
 
 /// The labels that overlap, and those that leave the picture.
 fn faults(scene: &Scene) -> Vec<String> {
@@ -112,7 +113,7 @@ impl Any {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
     fn no_label_covers_another_or_leaves_the_picture(any in any_picture()) {
@@ -120,6 +121,55 @@ proptest! {
             prop_assert_eq!(faults(&plot.scene), Vec::<String>::new());
         }
     }
+}
+
+#[test]
+fn nor_in_a_roofline_or_over_time() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let (trace, counted) = (folder.path().join("trace.cuprof"), folder.path().join("counted.cuprof"));
+    let recording = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/recordings/quickstart.cuprofrec");
+    crate::Replay::open(recording)?.output(&trace).run()?;
+    let peak = |precision: char| {
+        format!("sm__sass_thread_inst_executed_op_{precision}fma_pred_on.sum.peak_sustained")
+    };
+    let executed = |precision: char, what: &str| {
+        format!("smsp__sass_thread_inst_executed_op_{precision}{what}_pred_on.sum")
+    };
+    // Three peaks that lie close to each other, and points all along the slope.
+    let range = |part: f64| {
+        let mut metrics = vec![
+            ("gpu__time_duration.sum".to_owned(), 1e6),
+            ("sm__cycles_elapsed.avg.per_second".to_owned(), 1e9),
+            ("dram__cycles_elapsed.avg.per_second".to_owned(), 1e9),
+            ("dram__bytes.sum".to_owned(), 9e8),
+            ("dram__bytes.sum.peak_sustained".to_owned(), 1_000.0),
+        ];
+        for (precision, most) in [('f', 1_000.0), ('d', 960.0), ('h', 1_040.0)] {
+            metrics.push((peak(precision), most));
+            metrics.extend(["add", "mul", "fma"].map(|what| (executed(precision, what), 1e8 * part)));
+        }
+        metrics
+    };
+    let names: Vec<String> =
+        (0..12).map(|place| format!("{}/{place}", "a_long_name_of_a_range".repeat(4))).collect();
+    let ranges: Vec<_> = (0..12).map(|place| range(1.6_f64.powi(place) / 100.0)).collect();
+    let ranges: Vec<Vec<(&str, f64)>> = ranges
+        .iter()
+        .map(|metrics| metrics.iter().map(|(name, value)| (name.as_str(), *value)).collect())
+        .collect();
+    let ranges: Vec<(&str, &[(&str, f64)])> =
+        names.iter().zip(&ranges).map(|(name, metrics)| (name.as_str(), metrics.as_slice())).collect();
+    write_counted(&counted, &ranges, &[])?;
+    let (trace, counted) = (Collection::open([trace])?, Collection::open([counted])?);
+    for width in [320, 500, 880, 1_600] {
+        let style = Style { width, ..Style::default() };
+        let plot = roofline(&counted, &Filter::default(), &style)?;
+        assert_eq!(faults(&plot.scene), Vec::<String>::new(), "{width}");
+        assert!(plot.to_svg().contains("device memory 1 TB/s"), "{width}");
+        let share = Share { style, ..Share::default() };
+        assert_eq!(faults(&kernel_share(&trace, &Filter::default(), &share)?.scene), Vec::<String>::new());
+    }
+    Ok(())
 }
 
 #[test]
