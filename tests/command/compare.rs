@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use cuprof::stats::Random;
 use cuprof::testing::{Measured, write_measured};
 
-use crate::run::{Outcome, Run, compare, cuprof, datasets, finished, line};
+use crate::run::{Outcome, Run, compare, cuprof, finished, line};
 
 /// What a GPU takes for each size, before and after; how much its process runs differ; and whether both sides have it.
 const SIZES: [(u32, f64, f64, f64, bool); 5] = [
@@ -117,7 +117,7 @@ fn comparisons_are_as_reviewed() -> Outcome {
 #[test]
 fn every_end_of_a_comparison_has_its_code() -> Outcome {
     // (arguments, code, a part of what is printed or said)
-    let table: [(&str, i32, &str); 26] = [
+    let table: [(&str, i32, &str); 27] = [
         ("before again", 2, "SAME"),
         ("before again --fail-on slower", 0, "INCONCLUSIVE"),
         ("before after", 1, "SLOWER"),
@@ -144,6 +144,7 @@ fn every_end_of_a_comparison_has_its_code() -> Outcome {
         ("before --annotations fp32 fp8", 64, "there are fp16, fp32"),
         ("before after --metric speed", 64, "there are gpu__time_duration.sum"),
         ("before after --block 0", 64, "at least one run"),
+        ("before --aa --format junit", 64, "as text or as json"),
     ];
     for (arguments, code, said) in table {
         let found = compared(arguments)?.expect(code)?;
@@ -151,6 +152,16 @@ fn every_end_of_a_comparison_has_its_code() -> Outcome {
         assert!(text.contains(said), "{arguments}: {text}");
         assert_eq!(found.err.is_empty(), !found.out.is_empty(), "{arguments}: {text}");
     }
+    Ok(())
+}
+
+#[test]
+fn a_reader_that_is_gone_changes_no_verdict() -> Outcome {
+    let (reader, writer) = std::io::pipe()?;
+    drop(reader);
+    let status =
+        cuprof().current_dir(sides()).args(["compare", "before", "after"]).stdout(writer).status()?;
+    assert_eq!(status.code(), Some(1));
     Ok(())
 }
 
@@ -168,7 +179,6 @@ fn traces_are_compared_by_kernel_and_range() -> Outcome {
     assert!(unknown.expect(2)?.out.contains("clock: neither pinned nor recorded"));
     // Another program.
     line("compare quickstart.cuprof graph.cuprof")?.expect(3)?;
-    let _ = datasets();
     Ok(())
 }
 

@@ -37,8 +37,11 @@ pub fn run(compare: &args::Compare) -> Result<u8, Failure> {
         let code = compared.exit_code(fail_on(compare), compare.allow_losses);
         (print(&compared, compare, output.is_none()), code)
     };
-    write_text(output, destination.force, &text)?;
-    Ok(code)
+    match write_text(output, destination.force, &text) {
+        // Who reads no further still wants to know how it ends.
+        Err(failure) if !failure.is_closed_pipe() => Err(failure),
+        _ => Ok(code),
+    }
 }
 
 fn rules(compare: &args::Compare) -> Rules {

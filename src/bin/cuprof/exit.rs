@@ -66,6 +66,11 @@ impl Failure {
         Self::new(WRITE, "cannot write standard output: it is closed")
     }
 
+    /// Whether it is that.
+    pub fn is_closed_pipe(&self) -> bool {
+        self.what.is_empty()
+    }
+
     /// An error whose input or output was the output.
     pub fn of_output(error: &cuprof::Error) -> Self {
         let mut failure = Self::from(error);
