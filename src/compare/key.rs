@@ -1,5 +1,6 @@
 //! What the measurements of both sides must have in common.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -94,7 +95,7 @@ impl FromStr for JoinKey {
 }
 
 /// The values of all keys for one row.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Key([Option<Arc<str>>; JoinKey::ALL.len()]);
 
 impl Key {
@@ -128,6 +129,47 @@ impl Key {
         };
         JoinKey::ALL.into_iter().filter(differs).map(mismatch).collect()
     }
+}
+
+/// By the values, numbers in them by what they count: `n=256` comes before `n=1024`.
+impl Ord for Key {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let values = self.0.iter().zip(&other.0).map(|(a, b)| match (a, b) {
+            (Some(a), Some(b)) => counted(a, b),
+            _ => a.cmp(b),
+        });
+        values.fold(Ordering::Equal, Ordering::then)
+    }
+}
+
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// Runs of digits are compared as numbers of any length, all else letter by letter.
+fn counted(a: &str, b: &str) -> Ordering {
+    let is_digit = |byte: &u8| byte.is_ascii_digit();
+    let (mut left, mut right) = (a.as_bytes(), b.as_bytes());
+    while let (Some(x), Some(y)) = (left.first(), right.first()) {
+        if is_digit(x) && is_digit(y) {
+            let number = |text: &[u8]| text.iter().take_while(|byte| is_digit(byte)).count();
+            let ((m, left_rest), (n, right_rest)) =
+                (left.split_at(number(left)), right.split_at(number(right)));
+            let significant = |digits: &[u8]| digits.iter().skip_while(|digit| **digit == b'0').count();
+            let (m, n) = (&m[m.len() - significant(m)..], &n[n.len() - significant(n)..]);
+            match m.len().cmp(&n.len()).then(m.cmp(n)) {
+                Ordering::Equal => (left, right) = (left_rest, right_rest),
+                unequal => return unequal,
+            }
+        } else if x == y {
+            (left, right) = (&left[1..], &right[1..]);
+        } else {
+            return x.cmp(y);
+        }
+    }
+    left.len().cmp(&right.len()).then_with(|| a.cmp(b))
 }
 
 /// What is measured, for people: `gemm (n=512): kernel`. Without the bench.
@@ -166,5 +208,20 @@ impl fmt::Display for Mismatch {
         }
         let told = |value: &Option<Arc<str>>| value.as_deref().unwrap_or("not known").to_owned();
         write!(f, "{key} differs: {} in base, {} in new", told(base), told(new))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_ordered_by_what_they_count() {
+        let ordered = ["", "a", "a=2, b=x", "a=10, b=1", "a=10, b=02", "a=10, b=2", "a=10, b=11", "b"];
+        for (i, a) in ordered.iter().enumerate() {
+            for (j, b) in ordered.iter().enumerate() {
+                assert_eq!(counted(a, b), i.cmp(&j), "{a:?} {b:?}");
+            }
+        }
     }
 }
