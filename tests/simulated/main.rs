@@ -14,6 +14,8 @@ mod bench;
 mod cache;
 mod checks;
 mod clocks;
+/// The command is built with this feature only.
+#[cfg(feature = "cli")]
 mod command;
 mod counters;
 mod damage;
