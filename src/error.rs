@@ -3,6 +3,8 @@
 // Benches have this file as a module of theirs.
 #[path = "error/cuda.rs"]
 pub(crate) mod cuda;
+#[path = "error/nvml.rs"]
+pub(crate) mod nvml;
 
 use std::fmt;
 use std::path::Path;
@@ -48,8 +50,10 @@ pub enum ErrorKind {
     AlreadyRunning,
     /// The driver or CUPTI refused for want of permission.
     PermissionDenied,
-    /// NVML, the library of clocks and temperatures, is not installed.
+    /// NVML, the library of clocks and temperatures, is not installed, or what is there in its place is none.
     NvmlNotFound,
+    /// Others use the GPU, or have set its clocks: what was asked for would change it for them, too.
+    GpuInUse,
     /// A CUPTI or driver call failed in a way that has no kind of its own.
     Call,
     /// A call did not come back within its limit.
@@ -79,6 +83,7 @@ impl ErrorKind {
             Self::AlreadyRunning => "a session already runs",
             Self::PermissionDenied => "permission denied",
             Self::NvmlNotFound => "NVML not found",
+            Self::GpuInUse => "others use the GPU",
             Self::Call => "call failed",
             Self::Timeout => "timed out",
             Self::NotSupported => "not supported",
@@ -181,6 +186,8 @@ impl Error {
                     cupti_sys::result::name(code.unsigned_abs())
                 } else if call.starts_with("cu") {
                     cuda::name(code)
+                } else if call.starts_with("nvml") {
+                    nvml::name(code)
                 } else {
                     None
                 };
@@ -188,6 +195,9 @@ impl Error {
                     Some(name) => write!(f, " returned {code}, {name}")?,
                     None => write!(f, " returned {code}")?,
                 }
+            }
+            if self.kind == ErrorKind::Timeout && self.code.is_none() {
+                f.write_str(" did not return")?;
             }
             f.write_char(')')?;
         }
@@ -243,7 +253,8 @@ mod tests {
         );
         assert!(told("cuptiSubscribe", 1).ends_with("returned 1, CUPTI_ERROR_INVALID_PARAMETER)"));
         assert!(told("cuInit", 12_345).ends_with("(cuInit returned 12345)"));
-        assert!(told("nvmlInit", 9).ends_with("(nvmlInit returned 9)"));
+        assert!(told("nvmlInit_v2", 9).ends_with("(nvmlInit_v2 returned 9, NVML_ERROR_DRIVER_NOT_LOADED)"));
+        assert!(told("nvmlInit_v2", 500).ends_with("(nvmlInit_v2 returned 500)"));
     }
 
     #[test]

@@ -178,6 +178,7 @@ mod table;
 #[doc(hidden)]
 pub mod testing;
 mod trace;
+mod under_way;
 mod units;
 
 pub use bench::Bench;

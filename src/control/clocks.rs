@@ -99,7 +99,7 @@ impl ClockStatus {
         match error.kind {
             ErrorKind::PermissionDenied => Self::Denied,
             ErrorKind::NotSupported | ErrorKind::NvmlNotFound | ErrorKind::CuptiTooOld => Self::Unsupported,
-            ErrorKind::Busy => Self::Busy,
+            ErrorKind::GpuInUse => Self::Busy,
             _ => Self::Failed,
         }
     }

@@ -151,19 +151,22 @@ fn prepare(monitor: &GpuMonitor) -> Result<(LockFile, Option<Holder>)> {
     switch::check()?;
     let gpu = monitor.gpu();
     if gpu.sliced {
-        return Err(Error::new(ErrorKind::NotSupported, "the GPU is partitioned (MIG): others use it, too"));
+        return Err(Error::new(ErrorKind::NotSupported, "the GPU is partitioned (MIG): others use it, too")
+            .with_hint("measure on a whole GPU; without, clocks are measured and recorded"));
     }
     let others = other_processes(gpu);
     if others > 0 {
-        let what =
-            format!("{others} other processes compute on this GPU: pinned clocks would be theirs, too");
-        return Err(Error::new(ErrorKind::Busy, what));
+        let processes = if others == 1 { "process computes" } else { "processes compute" };
+        let what = format!("{others} other {processes} on this GPU: pinned clocks would be theirs, too");
+        return Err(Error::new(ErrorKind::GpuInUse, what)
+            .with_hint("end them (nvidia-smi lists them) or measure on a GPU that is free; without, clocks are measured and recorded"));
     }
     match LockFile::acquire(monitor.uuid())? {
         Acquired::Held(holder) => {
             let who =
                 holder.map_or("a process of cuprof".to_owned(), |holder| format!("process {}", holder.pid));
-            Err(Error::new(ErrorKind::Busy, format!("{who} holds the clocks of this GPU")))
+            Err(Error::new(ErrorKind::GpuInUse, format!("{who} holds the clocks of this GPU"))
+                .with_hint("wait until it ends, or measure on another GPU"))
         }
         Acquired::Ours(_, Some(left)) if left.cannot_be_released() => Err(cupti_left(left.pid)),
         // What a dead process of ours left is ours to change.
@@ -186,12 +189,12 @@ fn other_processes(gpu: &Gpu) -> usize {
 }
 
 fn cupti_left(pid: u32) -> Error {
-    Error::new(ErrorKind::Busy, format!("process {pid} had CUPTI lock the clocks, and died"))
+    Error::new(ErrorKind::GpuInUse, format!("process {pid} had CUPTI lock the clocks, and died"))
         .with_hint("no other process can release these: load the driver again (rmmod nvidia, modprobe nvidia), or reboot")
 }
 
 fn somebody_elses() -> Error {
-    Error::new(ErrorKind::Busy, "somebody else has set the clocks of this GPU; they are left as they are")
+    Error::new(ErrorKind::GpuInUse, "somebody else has set the clocks of this GPU; they are left as they are")
         .with_hint("if nobody needs them, an administrator resets them: `nvidia-smi --reset-gpu-clocks`")
 }
 

@@ -9,6 +9,7 @@ use cupti_sys::loader::{self, Environment, LoadOptions, Source};
 use super::Cupti;
 use crate::driver::Driver;
 use crate::error::{Error, ErrorKind, Result, shown};
+use crate::under_way;
 
 /// The driver and CUPTI, for sessions.
 #[derive(Clone, Copy)]
@@ -33,7 +34,9 @@ impl Libraries {
                 // Only counters need them, and they cost 100 ms.
                 companions: false,
             };
+            let opening = under_way::enter("dlopen");
             let cupti = cupti_sys::Cupti::load(&options).map_err(|error| not_found(&error))?;
+            drop(opening);
             let _other_thread_was_first = LOADED.set(cupti);
         }
         let Some(loaded) = LOADED.get() else {
@@ -48,7 +51,7 @@ impl Libraries {
             );
         }
         let cupti = Cupti::new(loaded.symbols());
-        let version = cupti.version()?;
+        let version = cupti.version().map_err(|error| error.about(&shown(loaded.path())))?;
         if version < LibraryVersion::OLDEST {
             let what = format!("{} is {version}", shown(loaded.path()));
             return Err(Error::new(ErrorKind::CuptiTooOld, what).with_hint("install CUPTI 12.0 or newer"));

@@ -50,6 +50,7 @@ macro_rules! call {
         match $cupti.symbols.$name {
             None => Err($crate::cupti::absent(stringify!($name))),
             Some(function) => {
+                let _under_way = $crate::under_way::enter(stringify!($name));
                 // SAFETY: pointer arguments are null, function pointers of ours, or live locals of the type that the
                 // signature names; the table's signatures are checked against the headers.
                 let status = unsafe { function($($arg),*) };
@@ -80,6 +81,10 @@ const TRACING_FORBIDDEN: &str = "even tracing is forbidden here, which needs no 
 const UNKNOWN: &str = "CUPTI gives no reason: a kernel of the program may have failed before (compute-sanitizer finds it); \
     see also what the driver says of the GPU in the kernel's log (dmesg)";
 
+/// The same before anything of the program has been looked at.
+const UNKNOWN_AT_FIRST: &str = "CUPTI gives no reason before anything was asked of it: this library does not go with this \
+    driver, or is damaged; install the CUPTI of the driver's version again, or let CUPROF_CUPTI_PATH name another";
+
 fn failed(call: &'static str, status: c::CUptiResult) -> Error {
     use c::CUptiResult as R;
     let kind = match status {
@@ -94,7 +99,10 @@ fn failed(call: &'static str, status: c::CUptiResult) -> Error {
     // Counters need a privilege, and the remedy is about them; where even this is refused, it is another one.
     let is_tracing = call == "cuptiSubscribe" || call.starts_with("cuptiActivity");
     match cupti_sys::result::remedy(status.0) {
-        Some(_) if status == R::CUPTI_ERROR_UNKNOWN && Driver::get().is_ok() => error.with_hint(UNKNOWN),
+        Some(_) if status == R::CUPTI_ERROR_UNKNOWN && Driver::get().is_ok() => {
+            let is_first = matches!(call, "cuptiGetVersion" | "cuptiSubscribe");
+            error.with_hint(if is_first { UNKNOWN_AT_FIRST } else { UNKNOWN })
+        }
         Some(_) if kind == ErrorKind::PermissionDenied && is_tracing => error.with_hint(TRACING_FORBIDDEN),
         Some(remedy) => error.with_hint(remedy),
         None => error,

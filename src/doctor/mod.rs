@@ -6,10 +6,11 @@ mod text;
 mod tools;
 
 use std::fmt;
+use std::io::Read;
 use std::path::Path;
 
 use cupti_sys::LibraryVersion;
-use cupti_sys::loader::{Environment, LoadOptions, Reason, Source, search};
+use cupti_sys::loader::{Environment, LoadOptions, Search, Source, search};
 
 use self::machine::Machine;
 use crate::cupti::Libraries;
@@ -186,11 +187,11 @@ pub fn doctor() -> Diagnosis {
     let before = Machine::here();
     let mut findings = Vec::new();
     let driver = driver(&before, &mut findings);
-    let libraries = driver.and_then(|driver| {
+    if let Some(driver) = driver {
         gpus(driver, &before, &mut findings);
-        nvml(&mut findings);
-        cupti(driver, &mut findings)
-    });
+    }
+    nvml(&mut findings);
+    let libraries = driver.and_then(|driver| cupti(driver, &mut findings));
     match libraries {
         Some(libraries) => {
             session(&libraries, &mut findings);
@@ -215,6 +216,9 @@ fn driver(machine: &Machine, findings: &mut Vec<Finding>) -> Option<&'static Dri
             let mut text = format!("libcuda.so.1 for CUDA {}", driver.version);
             if let Some(version) = &machine.driver {
                 text += &format!(", driver {version}");
+            }
+            if let Some(file) = Driver::file() {
+                text += &format!(": {}", shown(file));
             }
             findings.push(Finding::new(Severity::Ok, Topic::Driver, text));
             Some(driver)
@@ -263,7 +267,8 @@ fn nvml(findings: &mut Vec<Finding>) {
 /// The library that a session would use, and why; and what else there is.
 fn cupti(driver: &Driver, findings: &mut Vec<Finding>) -> Option<Libraries> {
     let finding = |severity, text| Finding::new(severity, Topic::Cupti, text);
-    let others = others(Some(driver.version.major()));
+    // Before it is loaded: a library in the process is all that is looked at afterwards.
+    let found = search_for(Some(driver.version.major()));
     let libraries = match Libraries::get(None) {
         Ok(libraries) => libraries,
         Err(error) => {
@@ -274,26 +279,23 @@ fn cupti(driver: &Driver, findings: &mut Vec<Finding>) -> Option<Libraries> {
     let Libraries { loaded, version, .. } = libraries;
     let text = format!("{version} is used: {} ({})", named(loaded.path()), loaded.source());
     findings.push(finding(Severity::Ok, text));
-    if let Some(major) =
-        loaded.soname_major().or(version.soname_major()).filter(|major| *major < driver.version.major())
-    {
-        let text = format!(
-            "this CUPTI is of CUDA {major}, older than the driver's {}: on a GPU that is newer than the library, \
-             sessions can be empty without an error",
-            driver.version
-        );
-        let package =
-            if driver.version.major() >= 13 { "nvidia-cuda-cupti" } else { "nvidia-cuda-cupti-cu12" };
-        let remedy = format!(
-            "install the CUPTI of the driver's version (the Python package {package}), or let CUPROF_CUPTI_PATH name it"
-        );
-        findings.push(finding(Severity::Warning, text).with_remedy(remedy));
+    for warning in trace::of_libraries(&libraries) {
+        findings.push(finding(Severity::Warning, warning.text).with_remedy(warning.remedy));
     }
-    let used = loaded.path().canonicalize().unwrap_or_else(|_| loaded.path().to_owned());
-    for (path, source, reason) in others {
-        if path.canonicalize().unwrap_or_else(|_| path.clone()) != used {
-            let why = reason.map_or_else(|| "not needed".to_owned(), |reason| reason.to_string());
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let mut told = vec![real(loaded.path())];
+    // What was tried and did not do comes before what was not tried.
+    let tried = loaded.tried().iter().cloned();
+    let others =
+        found.candidates.into_iter().map(|other| (other.path, other.source, "not needed".to_owned()));
+    let broken = tried.clone().filter(trace::is_broken).map(|attempt| real(&attempt.path));
+    told.extend(broken);
+    let passed_over = tried.chain(found.skipped);
+    let passed_over = passed_over.map(|other| (other.path, other.source, other.reason.to_string()));
+    for (path, source, why) in passed_over.chain(others).filter(|(_, source, _)| *source != Source::Linker) {
+        if !told.contains(&real(&path)) {
             findings.push(finding(Severity::Note, format!("{} ({source}): {why}", named(&path))));
+            told.push(real(&path));
         }
     }
     Some(libraries)
@@ -301,14 +303,22 @@ fn cupti(driver: &Driver, findings: &mut Vec<Finding>) -> Option<Libraries> {
 
 /// Without a driver nothing is loaded, but it can be said what is there.
 fn candidates(findings: &mut Vec<Finding>) {
-    let found = others(None);
-    for (path, source, reason) in &found {
-        let why = reason
-            .as_ref()
-            .map_or_else(|| "found, and not tried without a driver".to_owned(), Reason::to_string);
-        let text = format!("{} ({source}): {why}", named(path));
+    let found = search_for(None);
+    let there = found.candidates.into_iter().map(|other| {
+        let is_library = is_elf(&other.path);
+        let why = if is_library { "found, and not tried without a driver" } else { "is no library" };
+        (other.path, other.source, why.to_owned(), is_library)
+    });
+    let skipped =
+        found.skipped.into_iter().map(|other| (other.path, other.source, other.reason.to_string(), false));
+    let mut is_empty = true;
+    for (path, source, why, may_do) in
+        there.chain(skipped).filter(|(_, source, ..)| *source != Source::Linker)
+    {
+        is_empty = false;
+        let text = format!("{} ({source}): {why}", named(&path));
         // Where one is named, no other is looked for.
-        findings.push(if *source == Source::Variable && reason.is_some() {
+        findings.push(if source == Source::Variable && !may_do {
             Finding::new(Severity::Problem, Topic::Cupti, text).with_remedy(
                 "let CUPROF_CUPTI_PATH name libcupti.so.12 or .13, or its folder, or unset it to search for one",
             )
@@ -316,22 +326,25 @@ fn candidates(findings: &mut Vec<Finding>) {
             Finding::new(Severity::Note, Topic::Cupti, text)
         });
     }
-    if found.is_empty() {
+    if is_empty {
         findings.push(Finding::new(Severity::Note, Topic::Cupti, "no library was found").with_remedy(
             "install a CUDA toolkit or the Python package nvidia-cuda-cupti (CUDA 13) or nvidia-cuda-cupti-cu12",
         ));
     }
 }
 
-/// The libraries that exist: usable ones without a reason, others with theirs. Bare names, which only the linker can
-/// look up, are left out.
-fn others(max_major: Option<u32>) -> Vec<(std::path::PathBuf, Source, Option<Reason>)> {
-    let options = LoadOptions { path: None, max_major, companions: false };
-    let found = search(&Environment::from_process(), &options);
-    let usable = found.candidates.into_iter().map(|candidate| (candidate.path, candidate.source, None));
-    let skipped =
-        found.skipped.into_iter().map(|skipped| (skipped.path, skipped.source, Some(skipped.reason)));
-    usable.chain(skipped).filter(|(_, source, _)| *source != Source::Linker).collect()
+/// The libraries that exist, and those that are passed over. Bare names are among them, which only the linker can look
+/// up.
+fn search_for(max_major: Option<u32>) -> Search {
+    search(&Environment::from_process(), &LoadOptions { path: None, max_major, companions: false })
+}
+
+/// Whether a file begins as libraries do. What is no file is not opened: a pipe would never answer.
+fn is_elf(path: &Path) -> bool {
+    let mut magic = [0; 4];
+    let is_file = path.metadata().is_ok_and(|data| data.is_file());
+    let file = if is_file { std::fs::File::open(path).ok() } else { None };
+    file.is_some_and(|mut file| file.read_exact(&mut magic).is_ok()) && magic == *b"\x7fELF"
 }
 
 /// A path, with the file behind it where it is a link: that name often has the full version.

@@ -7,12 +7,14 @@
 pub(crate) mod nvml;
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::path::PathBuf;
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 
 use libloading::Library;
 
 use crate::error::{Error, ErrorKind, Result, cuda, shown};
+use crate::under_way;
 
 /// A `CUcontext` that CUDA handed out; only ever given back to CUDA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -147,6 +149,7 @@ macro_rules! call {
         match $driver.functions.$field {
             None => Err(Error::new(ErrorKind::Call, concat!("the driver does not export ", $name))),
             Some(function) => {
+                let _under_way = $crate::under_way::enter($name);
                 // SAFETY: every pointer argument is a live local of the type that the call writes or reads.
                 let status = unsafe { function($($arg),*) };
                 if status == SUCCESS { Ok(()) } else { Err(failed($name, status)) }
@@ -183,14 +186,23 @@ impl Driver {
         Ok(DRIVER.get_or_init(|| driver))
     }
 
+    /// The file of it that this process has, if any.
+    pub fn file() -> Option<PathBuf> {
+        let mapped = cupti_sys::loader::Environment::from_process().mapped;
+        let name = |file: &PathBuf| Some(file.file_name()?.to_string_lossy().into_owned());
+        mapped.into_iter().find(|file| name(file).is_some_and(|name| name.starts_with("libcuda.so")))
+    }
+
     fn open() -> Result<Self> {
         const NAME: &str = "libcuda.so.1";
+        let opening = under_way::enter("dlopen");
         // SAFETY: the driver library's initialisers are made to run in any process that uses CUDA.
         let library = unsafe { Library::new(NAME) }.map_err(|source| {
             Error::new(ErrorKind::NoDriver, format!("cannot open {NAME}"))
                 .with_source(source)
                 .with_hint("install the NVIDIA driver, or replay a recording: that needs no GPU")
         })?;
+        drop(opening);
         let functions = Functions::load(&library);
         // The driver must outlive every pointer taken from it, that is, the process.
         std::mem::forget(library);
@@ -277,11 +289,7 @@ impl Driver {
 
 /// Adds which file is mapped, so that one knows what to remove.
 fn name_the_stub(error: Error) -> Error {
-    let mapped = cupti_sys::loader::Environment::from_process().mapped;
-    let is_driver = |file: &&std::path::PathBuf| {
-        file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("libcuda.so"))
-    };
-    match mapped.iter().find(is_driver) {
+    match Driver::file() {
         Some(file) => {
             let hint = error.hint.clone().unwrap_or_default();
             error.with_hint(format!("{hint}; it is {}", shown(file)))

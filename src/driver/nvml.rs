@@ -15,13 +15,16 @@ use nvml_wrapper::enum_wrappers::device::{
 use nvml_wrapper::enums::device::GpuLockedClocksSetting;
 use nvml_wrapper::error::{Bits, NvmlError};
 
-use crate::error::{Error, ErrorKind, Result, shown};
+use crate::error::{Error, ErrorKind, Result, nvml as codes, shown};
 
 /// The name under which the driver installs it.
 const LIBRARY: &str = "libnvidia-ml.so.1";
 
 /// Names the library in place of [`LIBRARY`].
 const VARIABLE: &str = "CUPROF_NVML_PATH";
+
+/// The first call.
+const INIT: &str = "nvmlInit_v2";
 
 /// What holds the clocks of a GPU below what they could be, as NVML tells it. Unknown bits are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -171,6 +174,7 @@ type MarginFunction = unsafe extern "C" fn(*mut c_void, *mut MarginTemperature) 
 pub(crate) struct Nvml {
     inner: nvml_wrapper::Nvml,
     margin: Option<MarginFunction>,
+    place: Place,
 }
 
 impl fmt::Debug for Nvml {
@@ -179,54 +183,131 @@ impl fmt::Debug for Nvml {
     }
 }
 
-fn failed(call: &'static str, error: NvmlError) -> Error {
-    let (kind, hint) = match &error {
-        NvmlError::NoPermission => (ErrorKind::PermissionDenied, None),
-        NvmlError::NotSupported | NvmlError::FailedToLoadSymbol(_) | NvmlError::FunctionNotFound => {
-            (ErrorKind::NotSupported, Some("this GPU or this driver does not have it"))
+/// Where the library is looked for, and who says so.
+#[derive(Clone, Debug, PartialEq)]
+enum Place {
+    /// The driver's, as the dynamic linker finds it.
+    Driver,
+    /// At the path of the variable.
+    Variable(PathBuf),
+    /// At a path that the caller names.
+    Caller(PathBuf),
+}
+
+impl Place {
+    fn find(path: Option<&Path>) -> Self {
+        let variable = || std::env::var_os(VARIABLE).filter(|name| !name.is_empty());
+        match path {
+            Some(path) => Self::Caller(path.to_owned()),
+            None => variable().map_or(Self::Driver, |path| Self::Variable(path.into())),
         }
-        NvmlError::NotFound => (ErrorKind::NoDevice, None),
-        NvmlError::LibloadingError(_) | NvmlError::LibraryNotFound => (
-            ErrorKind::NvmlNotFound,
-            Some("it comes with the NVIDIA driver; in a container it needs the capability `utility`"),
-        ),
-        NvmlError::DriverNotLoaded | NvmlError::LibRmVersionMismatch => (
-            ErrorKind::NoDriver,
-            Some("the NVIDIA kernel module is not loaded, or not of the library's version"),
-        ),
-        _ => (ErrorKind::Call, None),
-    };
-    let error = Error::new(kind, format!("NVML refused {call}")).with_source(error);
-    match hint {
-        Some(hint) => error.with_hint(hint),
-        None => error,
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Self::Driver => Path::new(LIBRARY),
+            Self::Variable(path) | Self::Caller(path) => path,
+        }
+    }
+
+    /// What to do where there is no NVML.
+    fn remedy(&self) -> String {
+        match self {
+            Self::Driver => {
+                "it comes with the NVIDIA driver; in a container it needs the capability `utility`".into()
+            }
+            Self::Variable(_) => {
+                format!("let {VARIABLE} name the driver's {LIBRARY}, or unset it to have it searched for")
+            }
+            Self::Caller(_) => format!("name the driver's {LIBRARY}, or none to have it searched for"),
+        }
+    }
+
+    /// A call that failed.
+    fn failed(&self, call: &'static str, error: NvmlError) -> Error {
+        match error {
+            NvmlError::LibloadingError(source) => {
+                let mut error = Error::new(ErrorKind::NvmlNotFound, format!("cannot open {self}"));
+                error.call = Some("dlopen");
+                error.with_source(source).with_hint(self.remedy())
+            }
+            NvmlError::FailedToLoadSymbol(_) if call == INIT => {
+                let what = format!("{self} is not NVML: it lacks {call}");
+                Error::new(ErrorKind::NvmlNotFound, what).with_hint(self.remedy())
+            }
+            NvmlError::FailedToLoadSymbol(_) => {
+                let what = format!("{self} is too old: it lacks {call}");
+                Error::new(ErrorKind::NotSupported, what).with_hint("install a newer driver")
+            }
+            // What the wrapper says of its own accord.
+            NvmlError::Utf8Error(_)
+            | NvmlError::NulError(_)
+            | NvmlError::StringTooLong { .. }
+            | NvmlError::IncorrectBits(_)
+            | NvmlError::SetReleaseFailed
+            | NvmlError::GetPciInfoFailed
+            | NvmlError::PciInfoToCFailed => {
+                let mut failed =
+                    Error::new(ErrorKind::Call, format!("what {self} tells cannot be understood"));
+                failed.call = Some(call);
+                failed.with_source(error)
+            }
+            refused => {
+                let kind = match refused {
+                    NvmlError::NoPermission => ErrorKind::PermissionDenied,
+                    NvmlError::NotSupported | NvmlError::FunctionNotFound => ErrorKind::NotSupported,
+                    NvmlError::NotFound => ErrorKind::NoDevice,
+                    NvmlError::LibraryNotFound => ErrorKind::NvmlNotFound,
+                    NvmlError::DriverNotLoaded | NvmlError::LibRmVersionMismatch => ErrorKind::NoDriver,
+                    _ => ErrorKind::Call,
+                };
+                let what = match self {
+                    Self::Driver => "NVML refused".to_owned(),
+                    _ => format!("NVML refused, which is {self}"),
+                };
+                let code = i32::try_from(u32::from(refused)).unwrap_or(i32::MAX);
+                Error::new(kind, what).with_call(call, code).with_hint(codes::remedy(code))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&shown(self.path()))?;
+        match self {
+            Self::Driver => Ok(()),
+            Self::Variable(_) => write!(f, " (named by {VARIABLE})"),
+            Self::Caller(_) => f.write_str(" (named by the caller)"),
+        }
     }
 }
 
 impl Nvml {
     /// The library at this path, else the one that `CUPROF_NVML_PATH` names, else the driver's. Opened and initialised
-    /// once for each path.
+    /// once for each place.
     ///
     /// # Errors
-    /// [`ErrorKind::NvmlNotFound`] where it is absent, [`ErrorKind::NoDriver`] where it finds no driver.
+    /// [`ErrorKind::NvmlNotFound`] where it is absent or another library, [`ErrorKind::NoDriver`] where it finds no
+    /// driver.
     pub fn get(path: Option<&Path>) -> Result<&'static Self> {
-        static OPENED: Mutex<Vec<(PathBuf, &'static Nvml)>> = Mutex::new(Vec::new());
-        let named = || std::env::var_os(VARIABLE).filter(|name| !name.is_empty()).map(PathBuf::from);
-        let path = path.map(Path::to_owned).or_else(named).unwrap_or_else(|| LIBRARY.into());
+        static OPENED: Mutex<Vec<&'static Nvml>> = Mutex::new(Vec::new());
+        let place = Place::find(path);
         let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, nvml)) = opened.iter().find(|(opened, _)| *opened == path) {
+        if let Some(nvml) = opened.iter().find(|nvml| nvml.place == place) {
             return Ok(nvml);
         }
-        let nvml: &'static Self = Box::leak(Box::new(Self::open(&path)?));
-        opened.push((path, nvml));
+        let nvml: &'static Self = Box::leak(Box::new(Self::open(place)?));
+        opened.push(nvml);
         Ok(nvml)
     }
 
-    fn open(path: &Path) -> Result<Self> {
+    fn open(place: Place) -> Result<Self> {
+        let path = place.path();
         let inner = nvml_wrapper::Nvml::builder()
             .lib_path(path.as_os_str())
             .init()
-            .map_err(|error| failed("nvmlInit", error).about(&shown(path)))?;
+            .map_err(|error| place.failed(INIT, error))?;
         // SAFETY: it is loaded already, so no initialiser runs; it is never closed, since this is leaked.
         let margin = unsafe { Library::new(path) }.ok().and_then(|library| {
             // SAFETY: the type is the one that nvml.h declares for this symbol.
@@ -235,7 +316,7 @@ impl Nvml {
             std::mem::forget(library);
             margin
         });
-        Ok(Self { inner, margin })
+        Ok(Self { inner, margin, place })
     }
 
     /// The physical GPU with this UUID, as CUDA or `nvidia-smi -L` print it; for a MIG slice, the GPU that it is part
@@ -253,18 +334,18 @@ impl Nvml {
             }
             (found, _) => found,
         };
-        let device = device.map_err(|error| failed(call, error).about(uuid))?;
+        let device = device.map_err(|error| self.place.failed(call, error).about(uuid))?;
         let is_slice = device.mig_is_mig_device_handle().unwrap_or(false);
         let device = if is_slice {
             device
                 .mig_parent_device()
-                .map_err(|error| failed("nvmlDeviceGetDeviceHandleFromMigDeviceHandle", error))?
+                .map_err(|error| self.place.failed("nvmlDeviceGetDeviceHandleFromMigDeviceHandle", error))?
         } else {
             device
         };
-        let uuid = device.uuid().map_err(|error| failed("nvmlDeviceGetUUID", error))?;
+        let uuid = device.uuid().map_err(|error| self.place.failed("nvmlDeviceGetUUID", error))?;
         let sliced = is_slice || device.mig_mode().is_ok_and(|mode| mode.current != 0);
-        Ok(Gpu { device, margin: self.margin, uuid, sliced })
+        Ok(Gpu { device, nvml: self, uuid, sliced })
     }
 }
 
@@ -272,7 +353,7 @@ impl Nvml {
 #[derive(Debug)]
 pub(crate) struct Gpu {
     device: nvml_wrapper::Device<'static>,
-    margin: Option<MarginFunction>,
+    nvml: &'static Nvml,
     /// As `nvidia-smi -L` prints it.
     pub uuid: String,
     /// Others may have slices of it (MIG).
@@ -308,7 +389,8 @@ impl Gpu {
 
     fn temperature_c(&self) -> Result<i32> {
         let temperature = self.device.temperature(TemperatureSensor::Gpu);
-        let temperature = temperature.map_err(|error| failed("nvmlDeviceGetTemperature", error))?;
+        let temperature =
+            temperature.map_err(|error| self.nvml.place.failed("nvmlDeviceGetTemperature", error))?;
         Ok(i32::try_from(temperature).unwrap_or(i32::MAX))
     }
 
@@ -321,14 +403,15 @@ impl Gpu {
             return Ok(ThermalMargin { margin_c, source: MarginSource::Margin });
         }
         let threshold = self.device.temperature_threshold(TemperatureThreshold::Slowdown);
-        let threshold = threshold.map_err(|error| failed("nvmlDeviceGetTemperatureThreshold", error))?;
+        let threshold =
+            threshold.map_err(|error| self.nvml.place.failed("nvmlDeviceGetTemperatureThreshold", error))?;
         let threshold = i32::try_from(threshold).unwrap_or(i32::MAX);
         let margin_c = threshold.saturating_sub(self.temperature_c()?);
         Ok(ThermalMargin { margin_c, source: MarginSource::Threshold })
     }
 
     fn nvml_margin_c(&self) -> Option<i32> {
-        let function = self.margin?;
+        let function = self.nvml.margin?;
         let mut margin = MarginTemperature { version: MARGIN_VERSION, margin_c: 0 };
         // SAFETY: the handle is only passed on to the library that it is from.
         let device = unsafe { self.device.handle() };
@@ -339,7 +422,9 @@ impl Gpu {
 
     /// The highest clock of the multiprocessors.
     pub fn max_sm_clock_mhz(&self) -> Result<u32> {
-        self.device.max_clock_info(Clock::SM).map_err(|error| failed("nvmlDeviceGetMaxClockInfo", error))
+        self.device
+            .max_clock_info(Clock::SM)
+            .map_err(|error| self.nvml.place.failed("nvmlDeviceGetMaxClockInfo", error))
     }
 
     /// The processes that compute on it, this one included if it has a context; none where NVML does not tell.
@@ -367,7 +452,7 @@ impl Gpu {
 
     fn lock(&mut self, setting: GpuLockedClocksSetting) -> Result<()> {
         let locked = self.device.set_gpu_locked_clocks(setting);
-        locked.map_err(|error| failed("nvmlDeviceSetGpuLockedClocks", error))
+        locked.map_err(|error| self.nvml.place.failed("nvmlDeviceSetGpuLockedClocks", error))
     }
 
     /// Removes the lock, whoever set it.
@@ -375,7 +460,9 @@ impl Gpu {
     /// # Errors
     /// As [`Gpu::lock_base`].
     pub fn unlock(&mut self) -> Result<()> {
-        self.device.reset_gpu_locked_clocks().map_err(|error| failed("nvmlDeviceResetGpuLockedClocks", error))
+        self.device
+            .reset_gpu_locked_clocks()
+            .map_err(|error| self.nvml.place.failed("nvmlDeviceResetGpuLockedClocks", error))
     }
 }
 

@@ -7,6 +7,7 @@ mod delivered;
 mod flusher;
 mod internal;
 mod kernels;
+mod limit;
 mod marks;
 mod missing;
 mod observer;
@@ -36,6 +37,7 @@ pub(crate) use pipeline::{Pipeline, Start};
 pub(crate) use probe::subscribe;
 pub(crate) use replay::feed;
 pub(crate) use session::precludes_counting;
+pub(crate) use warnings::{is_broken, of_libraries};
 
 #[cfg(test)]
 mod tests;

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use super::profiler::{LIBRARIES, within};
+use super::limit::{Step, within};
 use super::session::name_the_holder;
 use crate::cupti::{Holder, Libraries, Slot};
 use crate::error::Result;
+
+const PROBE: Step = Step { what: "asking CUPTI for a session", setting: None };
 
 /// Subscribes to CUPTI and gives the subscription back, which touches nothing of another profiler's.
 ///
@@ -15,7 +17,7 @@ use crate::error::Result;
 pub(crate) fn subscribe(libraries: &Libraries) -> Result<()> {
     let slot = Slot::take(Holder::Tracing)?;
     let cupti = libraries.cupti;
-    within(Duration::from_secs(10), "cuprof-probe", LIBRARIES, move || {
+    within(Duration::from_secs(10), "cuprof-probe", PROBE, move || {
         // With the thread, so that a probe that hangs keeps the slot.
         let _slot = slot;
         let subscriber = cupti.subscribe().map_err(name_the_holder)?;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::builder::Builder;
 use super::collector::Collector;
+use super::limit::{END, START, Step, timed_out, within};
 use super::output::Output;
 use super::pipeline::{Pipeline, Start};
 use super::profile::{FinishError, Profile};
@@ -97,7 +98,7 @@ impl Profiler {
         let path = builder.cupti_path.clone();
         // The slot goes along: where a library never comes back, no other session may start.
         let load = move || Libraries::get(path.as_deref()).map(|libraries| (slot, libraries));
-        let (slot, libraries) = within(limit, "cuprof-load", LIBRARIES, load)??;
+        let (slot, libraries) = within(limit, "cuprof-load", START, load)??;
         nvtx::keep();
         let time = Nanos::now();
         let start = Start { version: libraries.version, time, epoch: range::epoch() };
@@ -140,15 +141,14 @@ impl Profiler {
         };
         let watch = Arc::new(Watch::new());
         // CUPTI first: where it refuses, no file has been touched, least of all one that was to be overwritten.
-        let started = within(limit, "cuprof-start", LIBRARIES, switch_on)
-            .and_then(|started| started)
-            .and_then(|started| {
+        let started =
+            within(limit, "cuprof-start", START, switch_on).and_then(|started| started).and_then(|started| {
                 let watch = Arc::clone(&watch);
                 match prepare(&builder, &libraries, start, named, collector, watch) {
                     Ok(prepared) => Ok((prepared, started)),
                     Err(error) => {
                         // Switching off may hang like everything else.
-                        let _told_is_the_first = within(limit, "cuprof-undo", LIBRARIES, || drop(started));
+                        let _told_is_the_first = within(limit, "cuprof-undo", START, || drop(started));
                         Err(error)
                     }
                 }
@@ -191,7 +191,7 @@ impl Profiler {
         let Some(running) = &self.running else { return Ok(()) };
         running.check_process()?;
         let (cupti, timeout) = (running.libraries.cupti, running.finish_timeout);
-        within(timeout, "cuprof-flush", FLUSH, move || {
+        within(timeout, "cuprof-flush", END, move || {
             if cupti::seen_nothing() { Ok(()) } else { cupti.flush_all(false) }
         })??;
         let (done, wait) = mpsc::channel();
@@ -199,7 +199,7 @@ impl Profiler {
         running.control.send(Control::Flush(done)).map_err(|_| gone())?;
         running.worker.thread().unpark();
         wait.recv_timeout(timeout)
-            .map_err(|_| timed_out(timeout, Waited { what: "writing the rows", ..FLUSH }))
+            .map_err(|_| timed_out(timeout, Step { what: "writing the rows", ..END }, running.watch.inside()))
     }
 
     /// Ends the session: waits for the GPU, has CUPTI deliver everything, writes the last rows and closes the files.
@@ -243,7 +243,7 @@ impl Running {
         }
         let Self { control, worker, worker_ended, watch, tracing, libraries, .. } = self;
         let Self { nvtx_injection, finish_timeout, slot, .. } = self;
-        let ended = within(finish_timeout, "cuprof-finish", FLUSH, move || {
+        let ended = within(finish_timeout, "cuprof-finish", END, move || {
             let mut tracing = tracing;
             let mut words = tracing.flush_to_the_end();
             channel::end_session();
@@ -261,7 +261,7 @@ impl Running {
                 (LastWords { losses, cupti_hangs: true, ..LastWords::default() }, None, Some(error))
             }
         };
-        let facts = within(finish_timeout, "cuprof-facts", FLUSH, move || last_facts(&libraries));
+        let facts = within(finish_timeout, "cuprof-facts", END, move || last_facts(&libraries));
         words.facts.extend(facts.unwrap_or_default());
         let _worker_is_there = control.send(Control::Finish(words));
         worker.thread().unpark();
@@ -269,7 +269,7 @@ impl Running {
             cupti::end_session();
             // The worker still uses what a session has; another would get in its way.
             std::mem::forget(slot);
-            let error = timeout.unwrap_or_else(|| timed_out(finish_timeout, FLUSH));
+            let error = timeout.unwrap_or_else(|| timed_out(finish_timeout, END, watch.inside()));
             return Err(FinishError { error, profile: Box::new(Profile::empty()) });
         }
         let ended = worker.join();
@@ -357,46 +357,6 @@ fn prepare(
         }
     }
     Worker::new(libraries.cupti, collector, pipeline, recording, watch)
-}
-
-/// What was waited for, and which setting says for how long.
-#[derive(Clone, Copy)]
-pub(super) struct Waited {
-    what: &'static str,
-    hint: &'static str,
-}
-
-pub(super) const LIBRARIES: Waited = Waited {
-    what: "the driver or CUPTI",
-    hint: "CUPTI may hang, or be busy with large modules that are loaded already: start the session before the first \
-           CUDA call; a longer limit is set by Builder::start_timeout",
-};
-
-const FLUSH: Waited = Waited {
-    what: "the GPU or CUPTI",
-    hint: "a kernel may never end, or CUPTI hangs; a longer limit is set by Builder::finish_timeout",
-};
-
-/// Runs what may hang on a thread of its own and waits for it that long; then the thread is left alone.
-pub(super) fn within<T: Send + 'static>(
-    limit: Duration,
-    name: &str,
-    waited: Waited,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T> {
-    let (done, wait) = mpsc::channel();
-    std::thread::Builder::new()
-        .name(name.into())
-        .spawn(move || {
-            let _nobody_waits = done.send(work());
-        })
-        .map_err(|source| Error::new(ErrorKind::Io, "cannot start a thread").with_source(source))?;
-    wait.recv_timeout(limit).map_err(|_| timed_out(limit, waited))
-}
-
-fn timed_out(limit: Duration, waited: Waited) -> Error {
-    Error::new(ErrorKind::Timeout, format!("{} did not come back within {limit:?}", waited.what))
-        .with_hint(waited.hint)
 }
 
 /// What is known at the start: stored in each file's metadata and in `env`.

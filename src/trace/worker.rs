@@ -150,7 +150,7 @@ impl Worker {
 
     fn buffer(&mut self, filled: &Filled) {
         let Self { watch, cupti, offsets, recording, pipeline, .. } = self;
-        let records = watch.call(|| cupti.records(filled, offsets));
+        let records = watch.call("cuptiActivityGetNextRecord", || cupti.records(filled, offsets));
         let buffer = Buffer {
             received: Nanos::now(),
             bytes: records.bytes(),
@@ -285,7 +285,8 @@ impl Meanings for Live<'_> {
     }
 
     fn call_name(&self, kind: u32, cbid: u32) -> Option<String> {
-        self.watch.call(|| self.cupti.callback_name(cupti::api_domain(kind), cbid))
+        let name = || self.cupti.callback_name(cupti::api_domain(kind), cbid);
+        self.watch.call("cuptiGetCallbackName", name)
     }
 }
 

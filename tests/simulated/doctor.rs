@@ -36,6 +36,7 @@ fn a_healthy_machine_is_told_so_and_nothing_is_left_on() -> Outcome {
         assert!(diagnosis.can_trace(), "{diagnosis}");
         let driver = told(&diagnosis, Topic::Driver);
         assert!(driver.starts_with("ok: driver: libcuda.so.1 for CUDA 13.0"), "{driver}");
+        assert!(driver.contains("/libcuda.so.1"), "its path is told: {driver}");
         let gpu = told(&diagnosis, Topic::Gpu);
         assert!(gpu.starts_with("ok: GPU: 0: ") && gpu.contains("compute capability 75.76"), "{gpu}");
         assert_eq!(
@@ -220,12 +221,110 @@ fn a_cupti_older_than_the_driver_is_a_warning() -> Outcome {
     process.run(|| {
         let diagnosis = doctor();
         let text = told(&diagnosis, Topic::Cupti);
-        assert!(
-            text.contains("warning: CUPTI: this CUPTI is of CUDA 12, older than the driver's 13.0"),
-            "{text}"
-        );
-        assert!(text.contains("nvidia-cuda-cupti)"), "the package for CUDA 13: {text}");
+        assert!(text.contains("is CUPTI 12.9 (API 28), older than the driver (CUDA 13.0)"), "{text}");
+        assert!(text.contains("install CUPTI 13.0"), "{text}");
         assert!(diagnosis.can_trace());
+        Ok(())
+    })
+}
+
+/// Runs the doctor and a session; both warn of the library in these words.
+fn both_warn(words: &str) -> Outcome {
+    let diagnosis = doctor();
+    let text = told(&diagnosis, Topic::Cupti);
+    let warning = text.lines().find(|line| line.starts_with("warning: ") && line.contains(words));
+    assert!(warning.is_some(), "{words:?} is not in:\n{text}");
+    assert!(diagnosis.can_trace());
+    let profiler = Profiler::builder().start()?;
+    Simulated::get().launch(1);
+    let warnings = profiler.whole()?.summary().warnings.join("\n");
+    assert!(warnings.contains(words), "{words:?} is not in:\n{warnings}");
+    Ok(())
+}
+
+#[test]
+fn the_doctor_and_a_session_warn_alike_of_a_cupti_that_is_a_release_older() -> Outcome {
+    let process =
+        Process::of(the_doctor_and_a_session_warn_alike_of_a_cupti_that_is_a_release_older).version("13.0");
+    process
+        .with("SIM_CUDA_VERSION", "13020")
+        .run(|| both_warn("is CUPTI 13.0 (API 130000), older than the driver (CUDA 13.2)"))?;
+    if is_inside() {
+        return Ok(());
+    }
+    let process =
+        Process::of(the_doctor_and_a_session_warn_alike_of_a_cupti_that_is_a_release_older).version("12.4");
+    process.with("SIM_CUDA_VERSION", "13020").run(|| both_warn("older than the driver (CUDA 13.2)"))
+}
+
+#[test]
+fn a_preferred_library_that_was_tried_and_is_broken_is_warned_of_by_both() -> Outcome {
+    let folder = crate::process::folder()?;
+    fs::write(folder.path().join("libcupti.so.13"), "no library")?;
+    fs::copy(libraries().join("libcupti.so.12"), folder.path().join("libcupti.so.12"))?;
+    let process = Process::of(a_preferred_library_that_was_tried_and_is_broken_is_warned_of_by_both);
+    process.with("CUPROF_CUPTI_PATH", folder.path()).run(|| {
+        both_warn("libcupti.so.13 (named by CUPROF_CUPTI_PATH): cannot be opened: ")?;
+        let text = told(&doctor(), Topic::Cupti);
+        assert_eq!(text.matches("libcupti.so.13 (").count(), 1, "it is told once: {text}");
+        assert!(!text.contains("not needed"), "{text}");
+        Ok(())
+    })
+}
+
+#[test]
+fn without_a_driver_a_file_that_is_no_library_is_not_said_to_be_found() -> Outcome {
+    let empty = crate::process::folder()?;
+    let text = empty.path().join("libcupti.so.13");
+    fs::write(&text, "no library")?;
+    let process = Process::of(without_a_driver_a_file_that_is_no_library_is_not_said_to_be_found);
+    process.with("LD_LIBRARY_PATH", empty.path()).with("CUPROF_CUPTI_PATH", &text).run(|| {
+        let diagnosis = doctor();
+        assert_problem(&diagnosis, Topic::Cupti, &["is no library", "let CUPROF_CUPTI_PATH name"]);
+        Ok(())
+    })
+}
+
+#[test]
+fn an_nvml_that_cannot_be_opened_is_told_without_a_driver_too() -> Outcome {
+    let empty = crate::process::folder()?;
+    let text = empty.path().join("libnvidia-ml.so.1");
+    fs::write(&text, "no library")?;
+    let process = Process::of(an_nvml_that_cannot_be_opened_is_told_without_a_driver_too);
+    process.with("LD_LIBRARY_PATH", empty.path()).with("CUPROF_NVML_PATH", &text).run(|| {
+        let text = told(&doctor(), Topic::Nvml);
+        let words =
+            ["NVML not found: cannot open ", "(dlopen)", "file too short", "let CUPROF_NVML_PATH name"];
+        for word in words {
+            assert!(text.contains(word), "{word:?} is not in:\n{text}");
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn another_library_in_nvmls_place_is_said_to_be_none() -> Outcome {
+    let process = Process::of(another_library_in_nvmls_place_is_said_to_be_none);
+    process.with("CUPROF_NVML_PATH", libraries().join("libcuda.so.1")).run(|| {
+        let text = told(&doctor(), Topic::Nvml);
+        for word in ["NVML not found: ", "is not NVML: it lacks nvmlInit_v2", "let CUPROF_NVML_PATH name"] {
+            assert!(text.contains(word), "{word:?} is not in:\n{text}");
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn an_nvml_whose_call_fails_is_told_with_the_codes_name() -> Outcome {
+    let process = Process::of(an_nvml_whose_call_fails_is_told_with_the_codes_name);
+    let process = process.with("CUPROF_NVML_PATH", libraries().join("libnvidia-ml.so.1"));
+    process.with("SIM_NVML_FAIL", "nvmlInit_v2:18").run(|| {
+        let text = told(&doctor(), Topic::Nvml);
+        let words =
+            ["(nvmlInit_v2 returned 18, NVML_ERROR_LIB_RM_VERSION_MISMATCH)", "CUPROF_NVML_PATH", "restart"];
+        for word in words {
+            assert!(text.contains(word), "{word:?} is not in:\n{text}");
+        }
         Ok(())
     })
 }
@@ -269,7 +368,10 @@ fn a_missing_permission_to_subscribe_is_a_problem_of_its_own() -> Outcome {
 fn a_cupti_that_does_not_come_back_is_a_problem_and_the_doctor_does() -> Outcome {
     let process = Process::of(a_cupti_that_does_not_come_back_is_a_problem_and_the_doctor_does);
     process.failing("cuptiSubscribe:*:hang").run(|| {
-        assert_problem(&doctor(), Topic::Session, &["timed out"]);
+        let diagnosis = doctor();
+        assert_problem(&diagnosis, Topic::Session, &["timed out", "(cuptiSubscribe did not return)"]);
+        let text = told(&diagnosis, Topic::Session);
+        assert!(!text.contains("start_timeout"), "it has no such limit: {text}");
         Ok(())
     })
 }

@@ -28,6 +28,9 @@ const ALL_BUFFERS: u32 = 1024;
 
 const SOON: Duration = Duration::from_millis(300);
 
+/// What a row about NVML has: the code's name, or that the library cannot be loaded.
+const NVML_CALL: [&str; 2] = [", NVML_ERROR_", "CUPROF_NVML_PATH"];
+
 /// What the program does: it is given a running session, launches ten kernels, and ends the session.
 type Program = fn(Simulated, Profiler) -> Result<Told, Box<dyn std::error::Error>>;
 
@@ -92,6 +95,7 @@ const FAULTS: &[(&str, &[Fault])] = &[
             "CUPTI lacks a function that is needed" { setup: |process| process.without(&["cuptiActivityFlushAll"]) };
             "CUPTI is older than 12.0" { setup: |process| process.with("SIM_API", "17") };
             "CUPTI is older than the driver" { setup: |process| process.version("12.9").with("SIM_CUDA_VERSION", "13000") };
+            "CUPTI does not tell its version" { setup: |process| process.failing("cuptiGetVersion:*:999") };
             "another profiler is active" { setup: |process| process.failing("cuptiSubscribe:*:39") };
             "a session runs already" { program: |cupti, profiler| {
                 let refused = Profiler::builder().start().err();
@@ -266,6 +270,7 @@ const FAULTS: &[(&str, &[Fault])] = &[
         faults! {
             "nothing goes wrong while clocks are pinned" { meet: pin, setup: with_nvml };
             "NVML is not installed" { meet: pin, setup: |process| with_nvml(process).with("CUPROF_NVML_PATH", "/nowhere/libnvidia-ml.so.1") };
+            "the library is not NVML" { meet: pin, setup: |process| with_nvml(process).with("CUPROF_NVML_PATH", libraries().join("libcuda.so.1")) };
             "NVML cannot be initialised" { meet: pin, setup: |process| with_nvml(process).with("SIM_NVML_FAIL", "nvmlInit_v2:9") };
             "clocks may not be pinned" { meet: pin, setup: |process| with_nvml(process).with("SIM_NVML_FAIL", "nvmlDeviceSetGpuLockedClocks:4") };
             "the GPU has no clocks to pin" { meet: pin, setup: |process| with_nvml(process).with("SIM_NVML_FAIL", "nvmlDeviceSetGpuLockedClocks:3") };
@@ -517,7 +522,13 @@ program itself disturbed: its launches run, its exit code is its own, and CUPTI'
             if is_inside() {
                 return Ok(());
             }
-            text += &line(fault, &output, &dataset);
+            let row = line(fault, &output, &dataset);
+            assert!(fault.limit != SOON || row.contains(" did not return)"), "which call it was: {row}");
+            assert!(
+                !row.contains("nvml") || NVML_CALL.iter().any(|part| row.contains(part)),
+                "its code: {row}"
+            );
+            text += &row;
         }
     }
     println!("{text}");

@@ -235,6 +235,7 @@ fn failed(name: &str, error: &Failed) -> Ended {
             | ErrorKind::CuptiNotFound
             | ErrorKind::CuptiTooOld
             | ErrorKind::Busy
+            | ErrorKind::GpuInUse
             | ErrorKind::AlreadyRunning
             | ErrorKind::PermissionDenied
             | ErrorKind::NotSupported,

@@ -118,6 +118,7 @@ impl From<&cuprof::Error> for Failure {
             | ErrorKind::CuptiNotFound
             | ErrorKind::CuptiTooOld
             | ErrorKind::Busy
+            | ErrorKind::GpuInUse
             | ErrorKind::AlreadyRunning
             | ErrorKind::PermissionDenied
             | ErrorKind::NotSupported => UNAVAILABLE,
