@@ -263,7 +263,7 @@ impl Place {
                 };
                 let what = match self {
                     Self::Driver => "NVML refused".to_owned(),
-                    _ => format!("NVML refused, which is {self}"),
+                    _ => format!("NVML refused: {self}"),
                 };
                 let code = i32::try_from(u32::from(refused)).unwrap_or(i32::MAX);
                 Error::new(kind, what).with_call(call, code).with_hint(codes::remedy(code))

@@ -88,10 +88,9 @@ fn known(call: &'static str) -> Option<(&'static str, &'static str)> {
             "reading CUPTI's records",
             "CUPTI hangs: use another version of it; parts of the output that are finished stay readable",
         ),
-        "cuptiActivityDisable" | "cuptiUnsubscribe" => (
-            "switching records off",
-            "CUPTI hangs: use another version of it; what was recorded is complete in the output",
-        ),
+        "cuptiActivityDisable" | "cuptiUnsubscribe" => {
+            ("switching records off", "CUPTI hangs when tracing ends: use another version of it")
+        }
         _ => return None,
     })
 }

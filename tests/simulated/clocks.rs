@@ -678,7 +678,7 @@ fn one_process_is_somebody_elses_if_this_one_has_no_context() -> Outcome {
     process
         .with("SIM_NVML_PROCESSES", "4711")
         .with("SIM_CUDA_NO_CONTEXT", "1")
-        .run(|| is_not_pinned(ClockStatus::Busy, "1 other processes compute"))
+        .run(|| is_not_pinned(ClockStatus::Busy, "1 other process computes"))
 }
 
 #[test]

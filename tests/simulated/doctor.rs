@@ -36,7 +36,7 @@ fn a_healthy_machine_is_told_so_and_nothing_is_left_on() -> Outcome {
         assert!(diagnosis.can_trace(), "{diagnosis}");
         let driver = told(&diagnosis, Topic::Driver);
         assert!(driver.starts_with("ok: driver: libcuda.so.1 for CUDA 13.0"), "{driver}");
-        assert!(driver.contains("/libcuda.so.1"), "its path is told: {driver}");
+        assert!(driver.contains(": libcuda.so.1\n"), "its path is told: {driver}");
         let gpu = told(&diagnosis, Topic::Gpu);
         assert!(gpu.starts_with("ok: GPU: 0: ") && gpu.contains("compute capability 75.76"), "{gpu}");
         assert_eq!(
@@ -236,7 +236,6 @@ fn both_warn(words: &str) -> Outcome {
     assert!(warning.is_some(), "{words:?} is not in:\n{text}");
     assert!(diagnosis.can_trace());
     let profiler = Profiler::builder().start()?;
-    Simulated::get().launch(1);
     let warnings = profiler.whole()?.summary().warnings.join("\n");
     assert!(warnings.contains(words), "{words:?} is not in:\n{warnings}");
     Ok(())
@@ -244,17 +243,21 @@ fn both_warn(words: &str) -> Outcome {
 
 #[test]
 fn the_doctor_and_a_session_warn_alike_of_a_cupti_that_is_a_release_older() -> Outcome {
-    let process =
-        Process::of(the_doctor_and_a_session_warn_alike_of_a_cupti_that_is_a_release_older).version("13.0");
-    process
-        .with("SIM_CUDA_VERSION", "13020")
-        .run(|| both_warn("is CUPTI 13.0 (API 130000), older than the driver (CUDA 13.2)"))?;
-    if is_inside() {
-        return Ok(());
+    for (version, words) in [
+        ("13.0", "is CUPTI 13.0.1 (API 130001), older than the driver (CUDA 13.2)"),
+        ("12.4", "is CUPTI 12.4 (API 22), older than the driver (CUDA 13.2)"),
+    ] {
+        let process = Process::of(the_doctor_and_a_session_warn_alike_of_a_cupti_that_is_a_release_older)
+            .version(version);
+        process
+            .with("SIM_CUDA_VERSION", "13020")
+            .with("WORDS", words)
+            .run(|| both_warn(&std::env::var("WORDS")?))?;
+        if is_inside() {
+            return Ok(());
+        }
     }
-    let process =
-        Process::of(the_doctor_and_a_session_warn_alike_of_a_cupti_that_is_a_release_older).version("12.4");
-    process.with("SIM_CUDA_VERSION", "13020").run(|| both_warn("older than the driver (CUDA 13.2)"))
+    Ok(())
 }
 
 #[test]
