@@ -127,7 +127,7 @@
 //!
 //! | floor | rooms | |
 //! |---|---|---|
-//! | 0 | `error`, `issues`, `losses`, `sync`, `units` | typed errors; CUPTI's own faults; causes of loss; what threads share; ids and nanoseconds |
+//! | 0 | `error`, `issues`, `losses`, `panics`, `sync`, `units` | typed errors; CUPTI's own faults; causes of loss; the border to C; what threads share; ids and nanoseconds |
 //! | 1 | `driver` | the few calls of libcuda and NVML, each optional |
 //! | 1 | `gate` | what holds launched work back until all of it is launched |
 //! | 1 | `buffer`, `channel` | the pool that CUPTI fills; a bounded ring for each thread |
@@ -167,6 +167,7 @@ mod gate;
 mod issues;
 mod losses;
 mod names;
+mod panics;
 #[cfg(feature = "plot")]
 pub mod plot;
 mod range;

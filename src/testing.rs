@@ -86,10 +86,10 @@ pub fn nvtx_initialised() -> bool {
     range::nvtx::initialised()
 }
 
-/// The next time that CUPTI calls this back, it panics inside: `buffer_requested`, `buffer_completed` or `api`. Only in
-/// builds with debug assertions.
+/// The next time that CUPTI or NVTX calls this back, it panics inside: `buffer_requested`, `buffer_completed`, `api`, or
+/// `nvtx`. Only in builds with debug assertions.
 pub fn panic_in_callback(callback: &'static str) {
-    crate::cupti::panic_in(callback);
+    crate::panics::panic_in(callback);
 }
 
 /// `nvtxRangePushA`, straight into the handler.

@@ -14,7 +14,7 @@ type Outcome = Result<(), Box<dyn Error>>;
 /// down, as everywhere. The same with `driver`, whose contexts the callbacks note.
 const FLOORS: [&[&str]; 9] = [
     // Words that everybody uses.
-    &["error", "issues", "losses", "sync", "under_way", "units"],
+    &["error", "issues", "losses", "panics", "sync", "under_way", "units"],
     // Each knows one thing and nothing of the others: memory, bytes, events, files, numbers.
     &["buffer", "capture", "channel", "driver", "gate", "record", "stats", "table"],
     // Ranges log to the channel; the others make or sum up the tables' rows.

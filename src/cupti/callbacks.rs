@@ -4,7 +4,6 @@
 //! calls CUDA or CUPTI. It allocates only where a buffer is asked for while all are in use.
 
 use std::ffi::CStr;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Instant;
@@ -16,10 +15,10 @@ use super::contexts::CONTEXTS;
 use crate::buffer::{BLOCK_BYTES, Block, Filled, Pool};
 use crate::driver::Context;
 use crate::gate;
+use crate::panics;
 use crate::range::{self, nvtx};
 use crate::units::CorrelationId;
 
-static PANICS: AtomicU64 = AtomicU64::new(0);
 static FATAL_ERRORS: AtomicU64 = AtomicU64::new(0);
 static WORKER_LISTENS: AtomicBool = AtomicBool::new(false);
 static BUFFER_REQUESTED: AtomicBool = AtomicBool::new(false);
@@ -38,15 +37,12 @@ pub(crate) struct Faults {
 }
 
 pub(crate) fn faults() -> Faults {
-    Faults {
-        panics: PANICS.load(Ordering::Relaxed) + nvtx::panics(),
-        fatal_errors: FATAL_ERRORS.load(Ordering::Relaxed),
-    }
+    Faults { panics: panics::caught(), fatal_errors: FATAL_ERRORS.load(Ordering::Relaxed) }
 }
 
 /// From now on, filled buffers are queued for the worker.
 pub(crate) fn begin_session() {
-    PANICS.store(0, Ordering::Relaxed);
+    panics::forget();
     FATAL_ERRORS.store(0, Ordering::Relaxed);
     // A context that was destroyed between sessions went unnoticed.
     CONTEXTS.clear();
@@ -79,47 +75,6 @@ pub(crate) fn seen_nothing() -> bool {
     !BUFFER_REQUESTED.load(Ordering::Relaxed)
 }
 
-/// A callback that a test has panic, in builds for development: what each is called in `panic_in`.
-#[cfg(debug_assertions)]
-static PANICS_IN: std::sync::Mutex<Option<&str>> = std::sync::Mutex::new(None);
-#[cfg(debug_assertions)]
-static ANY_PANICS: AtomicBool = AtomicBool::new(false);
-
-/// The next time, this callback panics: `buffer_requested`, `buffer_completed`, or `api`. Nothing in builds for release.
-pub(crate) fn panic_in(_callback: &'static str) {
-    #[cfg(debug_assertions)]
-    {
-        *PANICS_IN.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(_callback);
-        ANY_PANICS.store(true, Ordering::Relaxed);
-    }
-}
-
-#[cfg(debug_assertions)]
-fn panic_if_asked(callback: &str) {
-    if !ANY_PANICS.load(Ordering::Relaxed) {
-        return;
-    }
-    let mut asked = PANICS_IN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    if *asked == Some(callback) {
-        *asked = None;
-        drop(asked);
-        // Any panic will do; this one is not forbidden by the lints that keep real ones out.
-        std::panic::resume_unwind(Box::new("asked for by a test"));
-    }
-}
-
-/// Nothing unwinds into C.
-fn guard(_callback: &'static str, body: impl FnOnce()) {
-    let body = || {
-        #[cfg(debug_assertions)]
-        panic_if_asked(_callback);
-        body();
-    };
-    if catch_unwind(AssertUnwindSafe(body)).is_err() {
-        PANICS.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
 /// CUPTI needs a buffer; called inside a CUDA call of the application.
 pub(super) unsafe extern "C" fn buffer_requested(
     buffer: *mut *mut u8,
@@ -136,7 +91,7 @@ pub(super) unsafe extern "C" fn buffer_requested(
     };
     // Nothing at first, so that CUPTI has an answer whatever happens: it then drops records and counts them.
     give(std::ptr::null_mut(), 0);
-    guard("buffer_requested", || {
+    panics::contain("buffer_requested", (), || {
         BUFFER_REQUESTED.store(true, Ordering::Relaxed);
         if let Some(block) = Pool::get().take() {
             give(block.into_raw(), BLOCK_BYTES);
@@ -152,7 +107,7 @@ pub(super) unsafe extern "C" fn buffer_completed(
     _size: usize,
     valid_size: usize,
 ) {
-    guard("buffer_completed", || {
+    panics::contain("buffer_completed", (), || {
         let Some(pointer) = NonNull::new(buffer) else { return };
         // SAFETY: every buffer that CUPTI has came from `buffer_requested`, and it gives each back once.
         let block = unsafe { Block::from_raw(pointer) };
@@ -176,7 +131,7 @@ pub(super) unsafe extern "C" fn api(
     data: *const std::ffi::c_void,
 ) {
     use c::CUpti_CallbackDomain as Domain;
-    guard("api", || match domain {
+    panics::contain("api", (), || match domain {
         Domain::CUPTI_CB_DOMAIN_DRIVER_API => {
             // SAFETY: in this domain CUPTI passes a CUpti_CallbackData that lives during the callback.
             let data = unsafe { &*data.cast::<c::CUpti_CallbackData>() };

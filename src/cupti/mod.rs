@@ -21,7 +21,7 @@ use cupti_sys::bindings as c;
 use cupti_sys::{LibraryVersion, Symbols};
 
 pub(crate) use callbacks::{
-    begin_session, end_session, expect_records, faults, panic_in, resume_session, seen_nothing,
+    begin_session, end_session, expect_records, faults, resume_session, seen_nothing,
 };
 pub(crate) use clocks::{ClockLock, ClockMode};
 pub(crate) use contexts::CONTEXTS;

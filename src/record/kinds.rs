@@ -1,18 +1,19 @@
 //! The words for CUPTI's numbers, as the tables spell them.
 //!
-//! Numbers that this crate does not know are normal with a newer library: they become `other` here, and the
-//! number stays countable through the recording.
+//! Numbers that this crate does not know are normal with a newer library: they become `kind_<number>`.
+
+use std::borrow::Cow;
 
 use cupti_sys::bindings as c;
 use cupti_sys::kind;
 
 macro_rules! words {
-    ($(#[$doc:meta])* $function:ident: $type:ident($integer:ty) { $($variant:ident => $word:literal,)+ }) => {
+    ($(#[$doc:meta])* $function:ident: $type:ident { $($variant:ident => $word:literal,)+ }) => {
         $(#[$doc])*
-        pub(crate) fn $function(number: $integer) -> &'static str {
-            match c::$type(number.into()) {
-                $(c::$type::$variant => $word,)+
-                _ => "other",
+        pub(crate) fn $function(number: u32) -> Cow<'static, str> {
+            match c::$type(number) {
+                $(c::$type::$variant => Cow::Borrowed($word),)+
+                c::$type(unknown) => format!("kind_{unknown}").into(),
             }
         }
     };
@@ -20,7 +21,7 @@ macro_rules! words {
 
 words! {
     /// The direction of a copy.
-    copy_kind: CUpti_ActivityMemcpyKind(u8) {
+    copy_kind: CUpti_ActivityMemcpyKind {
         CUPTI_ACTIVITY_MEMCPY_KIND_UNKNOWN => "unknown",
         CUPTI_ACTIVITY_MEMCPY_KIND_HTOD => "host_to_device",
         CUPTI_ACTIVITY_MEMCPY_KIND_DTOH => "device_to_host",
@@ -37,7 +38,7 @@ words! {
 
 words! {
     /// The kind of memory at an end of a copy or fill.
-    memory_kind: CUpti_ActivityMemoryKind(u16) {
+    memory_kind: CUpti_ActivityMemoryKind {
         CUPTI_ACTIVITY_MEMORY_KIND_UNKNOWN => "unknown",
         CUPTI_ACTIVITY_MEMORY_KIND_PAGEABLE => "pageable",
         CUPTI_ACTIVITY_MEMORY_KIND_PINNED => "pinned",
@@ -51,7 +52,7 @@ words! {
 
 words! {
     /// What CUPTI or the driver spent time on.
-    overhead_kind: CUpti_ActivityOverheadKind(u32) {
+    overhead_kind: CUpti_ActivityOverheadKind {
         CUPTI_ACTIVITY_OVERHEAD_UNKNOWN => "unknown",
         CUPTI_ACTIVITY_OVERHEAD_DRIVER_COMPILER => "driver_compiler",
         CUPTI_ACTIVITY_OVERHEAD_CUPTI_BUFFER_FLUSH => "buffer_flush",
@@ -67,7 +68,7 @@ words! {
 
 words! {
     /// What a synchronising call waits for.
-    synchronization_kind: CUpti_ActivitySynchronizationType(u32) {
+    synchronization_kind: CUpti_ActivitySynchronizationType {
         CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_UNKNOWN => "unknown",
         CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_EVENT_SYNCHRONIZE => "event",
         CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_WAIT_EVENT => "stream_wait_event",
@@ -78,7 +79,7 @@ words! {
 
 words! {
     /// What happened to memory.
-    memory_operation: CUpti_ActivityMemoryOperationType(u32) {
+    memory_operation: CUpti_ActivityMemoryOperationType {
         CUPTI_ACTIVITY_MEMORY_OPERATION_TYPE_ALLOCATION => "allocation",
         CUPTI_ACTIVITY_MEMORY_OPERATION_TYPE_RELEASE => "release",
     }
@@ -94,10 +95,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_that_nobody_knows_is_other() {
-        assert_eq!(copy_kind(200), "other");
+    fn a_number_that_nobody_knows_keeps_it() {
         assert_eq!(copy_kind(1), "host_to_device");
         assert_eq!(memory_kind(3), "device");
-        assert_eq!(overhead_kind(u32::MAX), "other");
+        for words in [copy_kind, memory_kind, overhead_kind, synchronization_kind, memory_operation] {
+            assert_eq!(words(200), "kind_200");
+            assert_eq!(words(u32::MAX), "kind_4294967295");
+        }
     }
 }

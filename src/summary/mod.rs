@@ -141,7 +141,7 @@ pub struct Counts {
 pub(crate) struct SummaryBuilder {
     kernels: ByText<KernelSums>,
     ranges: ByText<RangeSums>,
-    transfers: FxHashMap<&'static str, TransferSums>,
+    transfers: FxHashMap<Box<str>, TransferSums>,
     losses: Vec<Loss>,
     warnings: Vec<String>,
     counts: Counts,
@@ -204,8 +204,11 @@ impl SummaryBuilder {
             return;
         };
         self.counts.transfer_ns = self.counts.transfer_ns.saturating_add(duration_ns);
-        let kind = if row.operation == "memcpy" { row.copy_kind } else { None }.unwrap_or(row.operation);
-        let sums = self.transfers.entry(kind).or_default();
+        let kind = row.copy_kind.as_deref().filter(|_| row.operation == "memcpy").unwrap_or(row.operation);
+        let sums = match self.transfers.get_mut(kind) {
+            Some(sums) => sums,
+            None => self.transfers.entry(kind.into()).or_default(),
+        };
         sums.calls += 1;
         sums.bytes = sums.bytes.saturating_add(row.bytes);
         sums.total_ns = sums.total_ns.saturating_add(duration_ns);

@@ -43,7 +43,7 @@ fn transfer(kind: Option<&'static str>, bytes: u64, work: DeviceWork) -> Transfe
     TransferRow {
         work,
         operation: if kind.is_some() { "memcpy" } else { "memset" },
-        copy_kind: kind,
+        copy_kind: kind.map(Into::into),
         bytes,
         src_kind: None,
         dst_kind: None,

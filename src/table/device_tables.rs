@@ -98,16 +98,16 @@ table! {
     Transfers(row: &TransferRow) {
         /// `memcpy`, `memset` or `peer`.
         operation: Words<&'static str> = &row.operation;
-        /// Direction of a copy (`host_to_device`, …); null for a memset.
-        copy_kind: Nullable<Words<&'static str>> = row.copy_kind.as_ref();
+        /// Direction of a copy (`host_to_device`, …; `kind_<number>` of one that the crate does not know); null for a memset.
+        copy_kind: Nullable<Words<Arc<str>>> = row.copy_kind.as_ref();
         /// Bytes copied or filled.
         bytes: Coded<i64> ["bytes"] = saturated(row.bytes);
         /// `bytes` over `duration_ns`; null where not valid or without a duration.
         bandwidth_bytes_per_s: Nullable<Reals> ["bytes/s"] = bandwidth(row);
-        /// Kind of memory that was read (`pageable`, `pinned`, `device`, …); null for a memset.
-        src_kind: Nullable<Words<&'static str>> = row.src_kind.as_ref();
-        /// Kind of memory that was written.
-        dst_kind: Nullable<Words<&'static str>> = row.dst_kind.as_ref();
+        /// Kind of memory that was read (`pageable`, `pinned`, `device`, …, `kind_<number>`); null for a memset.
+        src_kind: Nullable<Words<Arc<str>>> = row.src_kind.as_ref();
+        /// Kind of memory that was written, likewise.
+        dst_kind: Nullable<Words<Arc<str>>> = row.dst_kind.as_ref();
         /// Device that was read, of a peer copy.
         src_device: Nullable<Coded<u32>> = row.src_device;
         /// Device that was written, of a peer copy.
@@ -156,9 +156,9 @@ table! {
 table! {
     /// `memory_operations`.
     MemoryOperations(row: &MemoryRow) {
-        /// `allocation` or `release`.
+        /// `allocation` or `release`, or `kind_<number>`.
         operation: Words<Arc<str>> = &row.operation;
-        /// Kind of memory.
+        /// Kind of memory (`device`, `managed`, …, `kind_<number>`).
         memory_kind: Words<Arc<str>> = &row.memory_kind;
         /// Address of the memory.
         address: Delta<u64> = row.address;

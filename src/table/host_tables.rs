@@ -87,7 +87,8 @@ table! {
 table! {
     /// `overheads`.
     Overheads(row: &OverheadRow) {
-        /// What the time was spent on; `cuprof_cache_flush`: time on the device for the crate's own cache control.
+        /// What the time was spent on; `cuprof_cache_flush`: time on the device for the crate's own cache control,
+        /// and `kind_<number>`: CUPTI's number, which the crate does not know.
         kind: Words<Arc<str>> = &row.kind;
         /// Start, since the Unix epoch.
         start_ns: Delta<i64> ["ns"] = row.start_ns;
@@ -127,7 +128,7 @@ table! {
 table! {
     /// `synchronizations`.
     Synchronizations(row: &SynchronizationRow) {
-        /// What was waited for.
+        /// What was waited for (`event`, `stream`, …, `kind_<number>`).
         kind: Words<Arc<str>> = &row.kind;
         /// Start, since the Unix epoch.
         start_ns: Delta<i64> ["ns"] = row.start_ns;

@@ -120,11 +120,11 @@ pub(crate) struct TransferRow {
     /// `memcpy`, `memset`, `peer`.
     pub operation: &'static str,
     /// CUPTI's copy kind in words (`host_to_device`, …); null for memset.
-    pub copy_kind: Option<&'static str>,
+    pub copy_kind: Option<Arc<str>>,
     pub bytes: u64,
     /// Memory kinds in words (`pageable`, `pinned`, `device`, …); for memset only the destination.
-    pub src_kind: Option<&'static str>,
-    pub dst_kind: Option<&'static str>,
+    pub src_kind: Option<Arc<str>>,
+    pub dst_kind: Option<Arc<str>>,
     pub src_device: Option<u32>,
     pub dst_device: Option<u32>,
     pub asynchronous: bool,

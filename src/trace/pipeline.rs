@@ -272,13 +272,16 @@ impl<S: TableSink> Pipeline<S> {
                 self.sink.launch(&row);
             }
             Record::Copy(copy) => {
+                let copy_kind = self.strings.intern(&record::copy_kind(copy.kind.into()));
+                let [src_kind, dst_kind] = [copy.src_kind, copy.dst_kind]
+                    .map(|kind| self.strings.intern(&record::memory_kind(kind.into())));
                 let row = self.transfer(&copy.common, received, |work| TransferRow {
                     work,
                     operation: if copy.peers.is_some() { "peer" } else { "memcpy" },
-                    copy_kind: Some(record::copy_kind(copy.kind)),
+                    copy_kind: Some(copy_kind),
                     bytes: copy.bytes,
-                    src_kind: Some(record::memory_kind(copy.src_kind.into())),
-                    dst_kind: Some(record::memory_kind(copy.dst_kind.into())),
+                    src_kind: Some(src_kind),
+                    dst_kind: Some(dst_kind),
                     src_device: copy.peers.map(|(source, _)| source),
                     dst_device: copy.peers.map(|(_, destination)| destination),
                     asynchronous: copy.flags & 1 != 0,
@@ -287,13 +290,14 @@ impl<S: TableSink> Pipeline<S> {
                 self.sink.transfer(&row);
             }
             Record::Fill(fill) => {
+                let dst_kind = self.strings.intern(&record::memory_kind(fill.memory_kind.into()));
                 let row = self.transfer(&fill.common, received, |work| TransferRow {
                     work,
                     operation: "memset",
                     copy_kind: None,
                     bytes: fill.bytes,
                     src_kind: None,
-                    dst_kind: Some(record::memory_kind(fill.memory_kind)),
+                    dst_kind: Some(dst_kind),
                     src_device: None,
                     dst_device: None,
                     asynchronous: fill.flags & 1 != 0,
@@ -302,7 +306,7 @@ impl<S: TableSink> Pipeline<S> {
                 self.sink.transfer(&row);
             }
             Record::Overhead(overhead) => self.sink.overhead(&OverheadRow {
-                kind: self.strings.intern(record::overhead_kind(overhead.kind)),
+                kind: self.strings.intern(&record::overhead_kind(overhead.kind)),
                 start_ns: stamp(overhead.start),
                 end_ns: stamp(overhead.end),
                 thread: overhead.thread.map(ThreadId),
@@ -324,7 +328,7 @@ impl<S: TableSink> Pipeline<S> {
             }
             Record::Synchronization(synchronization) => {
                 let row = SynchronizationRow {
-                    kind: self.strings.intern(record::synchronization_kind(synchronization.kind)),
+                    kind: self.strings.intern(&record::synchronization_kind(synchronization.kind)),
                     start_ns: stamp(synchronization.start),
                     end_ns: stamp(synchronization.end),
                     correlation: synchronization.correlation,
@@ -335,11 +339,8 @@ impl<S: TableSink> Pipeline<S> {
             }
             Record::Memory(memory) => {
                 let row = MemoryRow {
-                    operation: self.strings.intern(record::memory_operation(memory.operation)),
-                    // CAST: kinds are small numbers; one that is not becomes `other`.
-                    memory_kind: self
-                        .strings
-                        .intern(record::memory_kind(u16::try_from(memory.kind).unwrap_or(u16::MAX))),
+                    operation: self.strings.intern(&record::memory_operation(memory.operation)),
+                    memory_kind: self.strings.intern(&record::memory_kind(memory.kind)),
                     address: memory.address,
                     bytes: memory.bytes,
                     time_ns: stamp(memory.time),

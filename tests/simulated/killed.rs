@@ -9,7 +9,7 @@ use cuprof::{Dataset, ErrorKind, Profiler, Table, recover};
 
 use crate::Outcome;
 use crate::library::Simulated;
-use crate::process::{Process, given, is_inside, skip};
+use crate::process::{Process, given, is_inside, read, skip};
 use crate::session::Ends;
 
 /// How many processes are killed.
@@ -76,9 +76,19 @@ fn assert_no_finished_row_is_lost(folder: &Path, flushed: u64, context: &str) ->
 
 #[test]
 fn a_process_killed_at_any_moment_keeps_every_part_that_was_finished() -> Outcome {
+    kill_many(&|| Process::of(a_process_killed_at_any_moment_keeps_every_part_that_was_finished), |_| Ok(()))
+}
+
+#[test]
+#[ignore = "needs pyarrow and DuckDB: CUPROF_PYTHON; ./check runs it"]
+fn other_readers_open_what_killed_processes_leave() -> Outcome {
+    kill_many(&|| Process::of(other_readers_open_what_killed_processes_leave), others_can_open)
+}
+
+/// Kills processes of this test at any moment, and has the folder with what they left looked at.
+fn kill_many(process: &dyn Fn() -> Process, look: fn(&Path) -> Outcome) -> Outcome {
     if is_inside() {
-        return Process::of(a_process_killed_at_any_moment_keeps_every_part_that_was_finished)
-            .run(work_until_killed);
+        return process().run(work_until_killed);
     }
     let seed = std::env::var("CUPROF_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed: u64 = seed.unwrap_or_else(|| std::process::id().into());
@@ -88,9 +98,10 @@ fn a_process_killed_at_any_moment_keeps_every_part_that_was_finished() -> Outcom
     let mut unfinished = 0;
     for number in 0..KILLED {
         let output = folder.path().join(format!("{number}.cuprof"));
-        let process = Process::of(a_process_killed_at_any_moment_keeps_every_part_that_was_finished);
         let is_large = if number % LARGE_EVERY == 0 { "1" } else { "" };
-        let mut child = process.with("OUTPUT", &output).with("LARGE", is_large).start()?;
+        let process = process().with("OUTPUT", &output).with("LARGE", is_large);
+        let mut child = process.start()?;
+        let errors = read(child.stderr.take());
         let stdout = child.stdout.take().ok_or("no output")?;
         let moment = random(&mut state) % 60;
         let mut flushed = 0;
@@ -104,6 +115,7 @@ fn a_process_killed_at_any_moment_keeps_every_part_that_was_finished() -> Outcom
         }
         child.kill()?;
         child.wait()?;
+        process.assert_rules_kept(&errors.recv()?);
         // What it had said before is still in the pipe.
         for line in lines.map_while(Result::ok) {
             flushed = line.strip_prefix("flushed ").and_then(|count| count.parse().ok()).unwrap_or(flushed);
@@ -119,15 +131,13 @@ fn a_process_killed_at_any_moment_keeps_every_part_that_was_finished() -> Outcom
         assert_no_finished_row_is_lost(&output, flushed, &context)?;
     }
     println!("{unfinished} parts had not been finished");
-    others_can_open(folder.path())
+    look(folder.path())
 }
 
-/// Has pyarrow and DuckDB open every part below a folder, if `CUPROF_PYTHON` names an interpreter that has them.
+/// Has pyarrow and DuckDB open every part below a folder.
 fn others_can_open(folder: &Path) -> Outcome {
-    let Some(python) = std::env::var_os("CUPROF_PYTHON") else {
-        println!("skipped: other readers (CUPROF_PYTHON names no interpreter)");
-        return Ok(());
-    };
+    let python =
+        std::env::var_os("CUPROF_PYTHON").ok_or("CUPROF_PYTHON names no interpreter that has them")?;
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/py/opens.py");
     let output = Command::new(python).arg(script).arg(folder).output()?;
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -19,37 +19,7 @@ impl Plugin {
     /// was, which takes no time where it is there.
     fn path() -> Result<&'static Path, Box<dyn std::error::Error>> {
         static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-        let build = || -> Result<PathBuf, Box<dyn std::error::Error>> {
-            // TARGET/PROFILE/deps/simulated-HASH
-            let program = std::env::current_exe()?;
-            let profile = program.ancestors().nth(2).ok_or("a folder for the profile")?;
-            let name = match profile.file_name().ok_or("a profile")?.to_str().ok_or("a text")? {
-                "debug" => "dev",
-                other => other,
-            };
-            let features = [
-                ("nvtx", cfg!(feature = "nvtx")),
-                ("tracing", cfg!(feature = "tracing")),
-                ("analysis", cfg!(feature = "analysis")),
-                ("cli", cfg!(feature = "cli")),
-                ("bindgen", cfg!(feature = "bindgen")),
-            ];
-            let features: Vec<_> =
-                features.iter().filter(|(_, is_on)| *is_on).map(|(name, _)| *name).collect();
-            let output = std::process::Command::new(env!("CARGO"))
-                .args(["build", "--locked", "--example", "profiled_plugin", "--profile", name, "--features"])
-                .args([features.join(","), "--target-dir".to_owned()])
-                .arg(profile.parent().ok_or("a folder for targets")?)
-                .current_dir(env!("CARGO_MANIFEST_DIR"))
-                .output()?;
-            let library = profile.join("examples/libprofiled_plugin.so");
-            if output.status.success() && library.exists() {
-                return Ok(library);
-            }
-            let said = String::from_utf8_lossy(&output.stderr);
-            Err(format!("examples/profiled_plugin.rs could not be built as {}: {said}", library.display())
-                .into())
-        };
+        let build = || crate::process::example("profiled_plugin", "libprofiled_plugin.so", &[]);
         match BUILT.get_or_init(|| build().map_err(|error| error.to_string())) {
             Ok(path) => Ok(path),
             Err(error) => Err(error.clone().into()),

@@ -1,5 +1,6 @@
 //! A process for each test, with the simulated libraries on its library path.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -53,6 +54,7 @@ pub struct Process {
     end: End,
     limit: Duration,
     violations: &'static [&'static str],
+    program: Option<PathBuf>,
     /// Kept until the process has ended.
     _folders: Vec<tempfile::TempDir>,
 }
@@ -70,6 +72,7 @@ impl Process {
             end: End::Passed,
             limit: LIMIT,
             violations: &[],
+            program: None,
             _folders: Vec::new(),
         };
         process
@@ -100,6 +103,7 @@ impl Process {
         }
         let folder = folder().unwrap();
         let library = folder.path().join("libcupti.so.13");
+        functions.iter().for_each(|name| assert!(cupti_has(name), "it has no {name} to lose"));
         fs::write(&library, take_out(fs::read(libraries().join("libcupti.so.13")).unwrap(), functions))
             .unwrap();
         self._folders.push(folder);
@@ -131,6 +135,11 @@ impl Process {
         Self { violations, ..self }
     }
 
+    /// Running this program instead of the test.
+    pub fn program(self, program: PathBuf) -> Self {
+        Self { program: Some(program), ..self }
+    }
+
     /// Runs `inside` there. It must end as it should, and without violating CUPTI's rules.
     pub fn run(self, inside: impl FnOnce() -> Outcome) -> Outcome {
         self.output(inside).map(|_| ())
@@ -146,12 +155,19 @@ impl Process {
 
     /// Starts the test in its process, with its standard output to be read, and leaves it alone.
     pub fn start(&self) -> std::io::Result<Child> {
-        let program = std::env::current_exe()?;
         let mut command = Command::new("sh");
+        command.args(["-c", &format!("{} exec \"$0\" \"$@\"", self.script)]);
+        match &self.program {
+            Some(program) => command.arg(program),
+            None => command.arg(std::env::current_exe()?).args([
+                "--exact",
+                self.test,
+                "--nocapture",
+                "--test-threads=1",
+                "--include-ignored",
+            ]),
+        };
         command
-            .args(["-c", &format!("{} exec \"$0\" \"$@\"", self.script)])
-            .arg(&program)
-            .args(["--exact", self.test, "--nocapture", "--test-threads=1", "--include-ignored"])
             .envs(self.variables.iter().map(|(variable, value)| (variable, value)))
             .env(INSIDE, self.test)
             .env(BUILT, libraries())
@@ -188,18 +204,23 @@ impl Process {
             (None, signal) => End::Signal(signal.unwrap_or_default()),
         };
         assert_eq!(end, self.end, "{} ended with {status}\n{output}\n{errors}", self.test);
-        // Both libraries print what nobody may do, and how the process ends does not matter to that.
+        self.assert_rules_kept(&errors);
+        output.lines().filter(|line| line.starts_with("skipped")).for_each(|line| println!("{line}"));
+        Ok(output)
+    }
+
+    /// Nothing but what was expected was violated: both libraries print to the standard error what nobody may do, and how
+    /// the process ends does not matter to that.
+    pub fn assert_rules_kept(&self, errors: &str) {
         let broken: Vec<_> = errors.lines().filter(|line| line.starts_with("simulated ")).collect();
         let as_expected = broken.len() == self.violations.len()
             && broken.iter().zip(self.violations).all(|(line, expected)| line.contains(expected));
         assert!(as_expected, "{}: CUPTI's rules were violated: {broken:#?}", self.test);
-        output.lines().filter(|line| line.starts_with("skipped")).for_each(|line| println!("{line}"));
-        Ok(output)
     }
 }
 
 /// Reads a pipe to its end on a thread of its own.
-fn read(pipe: Option<impl Read + Send + 'static>) -> mpsc::Receiver<String> {
+pub fn read(pipe: Option<impl Read + Send + 'static>) -> mpsc::Receiver<String> {
     let (done, wait) = mpsc::channel();
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
@@ -252,6 +273,40 @@ pub fn folder() -> std::io::Result<tempfile::TempDir> {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))
 }
 
+/// Builds an example with these arguments for rustc, as this program was built otherwise. That takes no time where it is
+/// there; cargo builds examples with all tests, but not with one of them.
+pub fn example(name: &str, file: &str, rustc: &[&str]) -> Result<PathBuf, Box<dyn std::error::Error>> {
+    // TARGET/PROFILE/deps/simulated-HASH
+    let program = std::env::current_exe()?;
+    let folder = program.ancestors().nth(2).ok_or("a folder for the profile")?;
+    let profile = match folder.file_name().ok_or("a profile")?.to_str().ok_or("a text")? {
+        "debug" => "dev",
+        other => other,
+    };
+    let features = [
+        ("nvtx", cfg!(feature = "nvtx")),
+        ("tracing", cfg!(feature = "tracing")),
+        ("analysis", cfg!(feature = "analysis")),
+        ("cli", cfg!(feature = "cli")),
+        ("bindgen", cfg!(feature = "bindgen")),
+    ];
+    let features: Vec<_> = features.iter().filter(|(_, is_on)| *is_on).map(|(name, _)| *name).collect();
+    let output = Command::new(env!("CARGO"))
+        .args(["rustc", "--locked", "--example", name, "--profile", profile, "--features"])
+        .args([features.join(","), "--target-dir".to_owned()])
+        .arg(folder.parent().ok_or("a folder for targets")?)
+        .arg("--")
+        .args(rustc)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()?;
+    let built = folder.join("examples").join(file);
+    if output.status.success() && built.exists() {
+        return Ok(built);
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(format!("the example {name} could not be built as {}: {said}", built.display()).into())
+}
+
 /// A number for everything that the libraries are made of.
 fn fingerprint() -> std::io::Result<u64> {
     let mut sources = Vec::new();
@@ -267,13 +322,25 @@ fn fingerprint() -> std::io::Result<u64> {
     Ok(Hasher::finish(&hasher))
 }
 
+/// Whether the simulated CUPTI has this function.
+pub fn cupti_has(function: &str) -> bool {
+    static NAMES: OnceLock<BTreeSet<Vec<u8>>> = OnceLock::new();
+    let names = NAMES.get_or_init(|| {
+        let library = fs::read(libraries().join("libcupti.so.13")).unwrap();
+        library
+            .split(|byte| *byte == 0)
+            .filter(|text| text.starts_with(b"cupti"))
+            .map(<[u8]>::to_vec)
+            .collect()
+    });
+    names.contains(function.as_bytes())
+}
+
 /// Renames functions in a library, so that nobody finds them.
 fn take_out(mut library: Vec<u8>, functions: &[&str]) -> Vec<u8> {
-    for function in functions {
-        let name = format!("\0{function}\0");
-        let places = library.windows(name.len()).enumerate().filter(|(_, bytes)| *bytes == name.as_bytes());
-        for place in places.map(|(place, _)| place + 1).collect::<Vec<_>>() {
-            library[place] = b'X';
+    for text in library.split_mut(|byte| *byte == 0) {
+        if functions.iter().any(|function| function.as_bytes() == text) {
+            text[0] = b'X';
         }
     }
     library
@@ -330,8 +397,11 @@ pub fn is_inside() -> bool {
     std::env::var_os(INSIDE).is_some()
 }
 
-/// Says why a test does not run here.
+/// Says why a test does not run here. That is a failure where `CUPROF_TEST_ALL` is set, as `./check --ci` does.
 pub fn skip(reason: impl std::fmt::Display) -> Outcome {
+    if std::env::var_os("CUPROF_TEST_ALL").is_some() {
+        return Err(format!("it cannot run here, and CUPROF_TEST_ALL is set: {reason}").into());
+    }
     println!("skipped: {reason}");
     Ok(())
 }

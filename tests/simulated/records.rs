@@ -199,6 +199,8 @@ fn b19_impossible_times_are_flagged_and_counted_and_never_become_durations() -> 
 #[test]
 fn b34_dropped_records_are_added_up_although_each_reading_resets_them() -> Outcome {
     Process::of(b34_dropped_records_are_added_up_although_each_reading_resets_them).run(|| {
+        // Before the session: another client's.
+        Simulated::get().drop_records(3);
         let (profile, ..) = session(|cupti| {
             cupti.drop_records(5);
             // One reading after this one has begun once the next but one does.

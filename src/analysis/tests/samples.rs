@@ -59,10 +59,10 @@ pub(super) fn transfer(kind: &'static str, bytes: u64, start_ns: i64, duration_n
     TransferRow {
         work: launch("", 0, "", start_ns, duration_ns).work,
         operation: "memcpy",
-        copy_kind: Some(kind),
+        copy_kind: Some(kind.into()),
         bytes,
-        src_kind: Some("pinned"),
-        dst_kind: Some("device"),
+        src_kind: Some("pinned".into()),
+        dst_kind: Some("device".into()),
         src_device: None,
         dst_device: None,
         asynchronous: true,

@@ -2,29 +2,10 @@
 #![expect(unsafe_code, reason = "reads the arguments that CUPTI's NVTX callbacks pass as structures")]
 
 use std::ffi::{c_int, c_void};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::abi::{Attributes, Narrow, Wide};
 use super::handler::{self, NOT_TRACKED, Via};
-
-/// Calls whose handling panicked; sticky.
-static PANICS: AtomicU64 = AtomicU64::new(0);
-
-pub(crate) fn panics() -> u64 {
-    PANICS.load(Ordering::Relaxed)
-}
-
-/// Runs a call so that no panic unwinds into C.
-#[inline]
-pub(super) fn guarded<R>(otherwise: R, call: impl FnOnce() -> R) -> R {
-    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
-        // Dropping the payload could panic again.
-        std::mem::forget(panic);
-        PANICS.fetch_add(1, Ordering::Relaxed);
-        otherwise
-    })
-}
+use crate::panics;
 
 /// A place in one of NVTX's function tables, and what belongs there.
 pub(super) struct Slot {
@@ -52,7 +33,7 @@ macro_rules! calls {
     )+) => {
         $(
             extern "C" fn $function($($argument: $type),*) -> $returns {
-                guarded($otherwise, || {
+                panics::contain("nvtx", $otherwise, || {
                     let $via = Via::Table;
                     $handle
                 })
@@ -71,7 +52,7 @@ macro_rules! calls {
         ///
         /// Each pointer is NULL, or points to what CUPTI defines for this `cbid`, as in a callback.
         pub(crate) unsafe fn dispatch_cupti(cbid: u32, params: *const c_void, return_value: *const c_void) {
-            guarded((), || match cbid {
+            panics::contain("nvtx", (), || match cbid {
                 $($cbid => {
                     /// The arguments in a row, as C lays them out.
                     #[repr(C)]

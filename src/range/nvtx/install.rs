@@ -5,6 +5,7 @@ use std::ffi::{c_int, c_uint, c_void};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::calls;
+use crate::panics;
 
 /// NVTX instances that have taken this handler.
 static INITIALISED: AtomicU32 = AtomicU32::new(0);
@@ -46,7 +47,7 @@ pub(crate) fn initialised() -> bool {
 
 /// `InitializeInjectionNvtx2`: called once by each NVTX instance. Returns 1 for success.
 unsafe extern "C" fn initialise(get_export_table: Option<GetExportTable>) -> c_int {
-    calls::guarded(0, || {
+    panics::contain("nvtx", 0, || {
         let filled = get_export_table.is_some_and(|get| {
             // SAFETY: NVTX passes its own function, which takes any number.
             let callbacks = unsafe { get(CALLBACKS) }.cast::<Callbacks>();

@@ -28,6 +28,6 @@ pub(crate) fn initialise() {
     emit::initialise();
 }
 
-pub(crate) use calls::{dispatch_cupti, panics, pop_pushed as pop, push};
+pub(crate) use calls::{dispatch_cupti, pop_pushed as pop, push};
 pub(crate) use install::{initialised, keep};
 pub(crate) use names::known as known_names;

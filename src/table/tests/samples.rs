@@ -58,10 +58,10 @@ pub(super) fn transfer(i: i64) -> TransferRow {
     TransferRow {
         work: work(i),
         operation: if i % 2 == 0 { "memcpy" } else { "memset" },
-        copy_kind: (i % 2 == 0).then_some("host_to_device"),
+        copy_kind: (i % 2 == 0).then(|| "host_to_device".into()),
         bytes: 1 << (i % 20),
-        src_kind: (i % 2 == 0).then_some("pinned"),
-        dst_kind: Some("device"),
+        src_kind: (i % 2 == 0).then(|| "pinned".into()),
+        dst_kind: Some("device".into()),
         src_device: None,
         dst_device: None,
         asynchronous: i % 3 == 0,

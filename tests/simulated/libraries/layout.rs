@@ -103,6 +103,7 @@ impl Record<'_> {
         record.fill(if PROFILE.size(kind).is_some() { 0 } else { 0xee });
         put4(record, 0, kind);
         let (device, context, stream) = (work.device, work.context, work.stream);
+        let enums = |usual| if work.enums == 0 { usual } else { work.enums };
         let (graph, node) = if work.graph == 0 { (0, 0) } else { (work.graph, u64::from(number) + 1) };
         match kind {
             KERNEL | CONCURRENT_KERNEL => {
@@ -120,8 +121,8 @@ impl Record<'_> {
             }
             MEMCPY | MEMCPY2 => {
                 put(record, 4, [1, 1, 3, 1]); // host to device, pageable, device, asynchronous
-                if work.copy_kind != 0 {
-                    put(record, 4, [work.copy_kind as u8]);
+                if work.enums != 0 {
+                    put(record, 4, [work.enums as u8; 3]);
                 }
                 (put8(record, 8, work.bytes), put8(record, 16, start), put8(record, 24, end));
                 (put4(record, 32, device), put4(record, 36, context), put4(record, 40, stream));
@@ -137,6 +138,9 @@ impl Record<'_> {
                 (put8(record, 16, start), put8(record, 24, end));
                 (put4(record, 32, device), put4(record, 36, context), put4(record, 40, stream));
                 (put4(record, 44, correlation), put(record, 48, [1, 0, 3, 0])); // asynchronous, device
+                if work.enums != 0 {
+                    put(record, 50, (work.enums as u16).to_ne_bytes());
+                }
                 (put8(record, 64, node), put4(record, 72, graph));
             }
             DRIVER | RUNTIME => {
@@ -147,16 +151,16 @@ impl Record<'_> {
             }
             OVERHEAD => {
                 // Instrumentation, of a thread.
-                (put4(record, 4, 2 << 16), put4(record, 8, 2));
+                (put4(record, 4, enums(2 << 16)), put4(record, 8, 2));
                 (put4(record, 12, std::process::id()), put4(record, 16, kernel_thread_id()));
                 (put8(record, 24, start), put8(record, 32, end), put4(record, 40, correlation));
             }
             SYNCHRONIZATION => {
-                (put4(record, 4, 3), put8(record, 8, start), put8(record, 16, end));
+                (put4(record, 4, enums(3)), put8(record, 8, start), put8(record, 16, end));
                 (put4(record, 24, correlation), put4(record, 28, context), put4(record, 32, stream));
             }
             MEMORY2 => {
-                (put4(record, 4, 1), put4(record, 8, 3), put4(record, 12, correlation));
+                (put4(record, 4, enums(1)), put4(record, 8, enums(3)), put4(record, 12, correlation));
                 (put8(record, 16, 0xdead_0000), put8(record, 24, work.bytes), put8(record, 32, start));
                 (put4(record, 48, std::process::id()), put4(record, 52, device));
                 (put4(record, 56, context), put4(record, 60, stream));

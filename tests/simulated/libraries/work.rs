@@ -21,8 +21,8 @@ pub struct Work {
     pub lost: u32,
     /// Not 0: the calls fail with this code of the driver, and nothing is recorded.
     pub fails: u32,
-    /// Not 0: the direction of a copy.
-    pub copy_kind: u32,
+    /// Not 0: every field of the records that is an enum of CUPTI's, cut to its width.
+    pub enums: u32,
     /// Not 0: the work does not end before the program does.
     pub unfinished: u32,
     /// Not 0: `start` and `end` are written as they are. Otherwise work starts now and takes as many nanoseconds as
@@ -55,7 +55,7 @@ impl Work {
         correlation: 0,
         lost: 0,
         fails: 0,
-        copy_kind: 0,
+        enums: 0,
         unfinished: 0,
         stamped: 0,
         size: 0,

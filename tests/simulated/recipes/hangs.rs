@@ -188,27 +188,34 @@ fn b53_a_panic_in_any_callback_stays_inside_and_is_told_at_the_end() -> Outcome 
         return skip("callbacks panic on request only in builds with debug assertions");
     }
     Process::of(b53_a_panic_in_any_callback_stays_inside_and_is_told_at_the_end).run(|| {
-        let cases: [(&str, &[(&str, u64)]); 3] = [
+        let cases: [(&str, &[(&str, u64)]); 4] = [
             // The launch was not logged; its record is there.
             ("api", &[("launched_before_start", 1), ("callback_panics", 1)]),
             // Nothing was given, and the record dropped.
             ("buffer_requested", &[("records_dropped", 1), ("callback_panics", 1)]),
             // The buffer was lost with its records.
             ("buffer_completed", &[("callback_panics", 1)]),
+            // The range was not opened, and what would have closed it closes none.
+            ("nvtx", &[("unbalanced_pops", 1), ("callback_panics", 1)]),
         ];
         // Contexts are told before launches are; not here.
         Simulated::get().launch(1);
         for (callback, losses) in cases {
             let run = traced(losses, |cupti| {
                 cuprof::testing::panic_in_callback(callback);
-                cupti.launch(10)
+                cuprof::testing::nvtx_push(c"pushed");
+                cupti.launch(10);
+                cuprof::testing::nvtx_pop();
             })?;
-            let expected = match callback {
-                "api" => 10,
-                "buffer_requested" => 9,
-                _ => 0,
+            let (launches, path) = match callback {
+                "api" => (10, Some("pushed")),
+                "buffer_requested" => (9, Some("pushed")),
+                "buffer_completed" => (0, None),
+                _ => (10, None),
             };
-            assert_eq!(run.profile.launches(), expected, "{callback}");
+            assert_eq!(run.profile.launches(), launches, "{callback}");
+            let paths = run.by_path()?;
+            assert_eq!(paths.keys().any(|told| told.as_deref() == path && path.is_some()), path.is_some());
         }
         assert_eq!(traced(&[], |cupti| cupti.launch(10))?.profile.launches(), 10);
         Ok(())
@@ -290,12 +297,6 @@ fn b54_however_the_process_ends_its_exit_code_is_its_own_and_the_files_can_be_re
         let _running = profiler;
         std::process::abort()
     })?;
-    left_behind("a panic that aborts", End::Signal(6), |profiler| {
-        // As in a program built with panic = "abort": nothing unwinds, so nothing is dropped.
-        std::panic::set_hook(Box::new(|_| std::process::abort()));
-        let _running = profiler;
-        panic!("the program fails")
-    })?;
     for (way, signal) in [("interrupted", "INT"), ("terminated", "TERM")] {
         let number = if signal == "INT" { 2 } else { 15 };
         left_behind(way, End::Signal(number), |profiler| {
@@ -310,5 +311,18 @@ fn b54_however_the_process_ends_its_exit_code_is_its_own_and_the_files_can_be_re
             }
         })?;
     }
+    Ok(())
+}
+
+#[test]
+fn b54_a_program_built_to_abort_at_a_panic_leaves_what_was_flushed() -> Outcome {
+    // Whether a panic unwinds is decided where the program is linked; the crates in it are those of every test.
+    let program = crate::process::example("panics", "panics", &["-Cpanic=abort"])?;
+    let folder = crate::process::folder()?;
+    let output = folder.path().join("run.cuprof");
+    let process = Process::of(b54_a_program_built_to_abort_at_a_panic_leaves_what_was_flushed);
+    process.program(program).with("OUTPUT", &output).ending(End::Signal(6)).run(|| Ok(()))?;
+    let dataset = Dataset::open(&output)?;
+    assert_eq!((dataset.rows(Table::Launches), dataset.is_complete()), (5, false));
     Ok(())
 }

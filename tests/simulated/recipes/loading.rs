@@ -1,5 +1,6 @@
 //! Finding libraries, and telling their versions.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -8,9 +9,9 @@ use cuprof::{Dataset, ErrorKind, Profiler, Table};
 use cupti_sys::loader::{Environment, LoadOptions};
 
 use crate::Outcome;
-use crate::library::Work;
-use crate::process::{End, Process, VERSIONS, given, is_inside, libraries};
-use crate::session::{Ends, traced};
+use crate::library::{Work, kind};
+use crate::process::{End, Process, VERSIONS, cupti_has, given, is_inside, libraries};
+use crate::session::{Ends, traced, traced_as};
 
 /// Puts the simulated CUPTI at a path below a root.
 fn place(root: &Path, path: &str) -> Outcome {
@@ -122,6 +123,17 @@ fn b04_a_library_newer_than_the_driver_is_passed_over() -> Outcome {
         Profiler::builder().output(&dataset).start()?.whole()?;
         let path = Dataset::open(&dataset)?.env()?.remove("cupti.path").unwrap_or_default();
         assert!(path.ends_with("libcupti.so.12"), "{path}");
+        // Where there is no other, it is not taken either.
+        let root = crate::process::folder()?;
+        place(root.path(), "usr/lib/x86_64-linux-gnu/libcupti.so.13")?;
+        let environment = Environment::below(root.path());
+        for (driver, is_taken) in [(12, false), (13, true)] {
+            let options = LoadOptions { max_major: Some(driver), ..LoadOptions::default() };
+            let loaded = cupti_sys::Cupti::load_in(&environment, &options);
+            assert_eq!(loaded.is_ok(), is_taken, "CUDA {driver}");
+            let told = loaded.err().map(|error| error.to_string()).unwrap_or_default();
+            assert_eq!(told.contains("skipped, since CUPTI 13 is newer"), !is_taken, "{told}");
+        }
         Ok(())
     })
 }
@@ -189,30 +201,54 @@ fn b09_each_attribute_is_optional_by_itself() -> Outcome {
 
 #[test]
 fn b10_numbers_that_no_header_knows_are_rows_with_their_numbers() -> Outcome {
-    Process::of(b10_numbers_that_no_header_knows_are_rows_with_their_numbers).run(|| {
-        let run = traced(&[], |cupti| {
-            cupti.work(Work { copy_kind: 200, ..Work::COPY });
+    // CUPTI 13.5 is the first whose records of memory are read here.
+    let process = Process::of(b10_numbers_that_no_header_knows_are_rows_with_their_numbers).version("13.5");
+    process.run(|| {
+        // The largest number, in as many bits as each field has.
+        let unknown = Work { enums: u32::MAX, cbid: 0, ..Work::KERNEL };
+        let builder = Profiler::builder().synchronizations().memory_operations();
+        let run = traced_as(builder, &[], |cupti| {
+            for kind in [kind::MEMCPY, kind::MEMCPY2, kind::MEMSET] {
+                cupti.work(Work { kind, cbid: Work::COPY.cbid, ..unknown });
+            }
             cupti.work(Work::COPY);
+            cupti.work(Work { kind: kind::OVERHEAD, ..unknown });
+            cupti.work(Work { kind: kind::SYNCHRONIZATION, ..unknown });
+            cupti.work(Work { kind: kind::MEMORY2, ..unknown });
         })?;
-        let kinds = run.texts(Table::Transfers, "copy_kind")?;
-        assert_eq!(kinds.len(), 2);
-        assert_ne!(kinds[0], kinds[1], "an unknown direction is not taken for a known one");
-        assert_eq!(kinds[1].as_deref(), Some("host_to_device"));
+        let (byte, half, word) = ("kind_255", "kind_65535", "kind_4294967295");
+        let expected: [(_, _, &[&str]); 7] = [
+            (Table::Transfers, "copy_kind", &[byte, byte, "", "host_to_device"]),
+            (Table::Transfers, "src_kind", &[byte, byte, "", "pageable"]),
+            (Table::Transfers, "dst_kind", &[byte, byte, half, "device"]),
+            (Table::Overheads, "kind", &[word]),
+            (Table::Synchronizations, "kind", &[word]),
+            (Table::MemoryOperations, "operation", &[word]),
+            (Table::MemoryOperations, "memory_kind", &[word]),
+        ];
+        for (table, column, expected) in expected {
+            let told = run.texts(table, column)?.into_iter().map(Option::unwrap_or_default);
+            assert_eq!(told.collect::<Vec<_>>(), expected, "{table} {column}");
+        }
+        let copies: BTreeSet<_> =
+            run.profile.summary().transfers.iter().map(|transfer| &*transfer.kind).collect();
+        assert_eq!(copies, BTreeSet::from(["host_to_device", byte, "memset", "peer"]));
         Ok(())
     })
 }
 
 #[test]
 fn b10_a_library_that_lacks_any_one_optional_function_works_without_it() -> Outcome {
-    const OPTIONAL: [&str; 6] = [
-        "cuptiActivitySetAttribute",
-        "cuptiSetThreadIdType",
-        "cuptiActivityGetNumDroppedRecords",
-        "cuptiGetCallbackName",
-        "cuptiEnableDomain",
-        "cuptiActivityGetEnabledKinds",
-    ];
-    for name in OPTIONAL {
+    // What the simulation does not have is missing in every test. The process of a test knows which one it lacks.
+    let lacking = std::env::var("LACKING").ok();
+    let is_optional = |name: &&str| match &lacking {
+        Some(lacking) => lacking == name,
+        None => !cupti_sys::symbols::REQUIRED.contains(name) && cupti_has(name),
+    };
+    let optional: Vec<_> =
+        cupti_sys::Symbols::ALL.iter().map(|symbol| symbol.name).filter(is_optional).collect();
+    assert!(is_inside() || optional.len() > 30, "{optional:?}");
+    for name in optional {
         let process = Process::of(b10_a_library_that_lacks_any_one_optional_function_works_without_it);
         process.without(&[name]).with("LACKING", name).run(|| {
             let lacking = given("LACKING");

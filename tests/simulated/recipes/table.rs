@@ -23,6 +23,8 @@ struct Named {
     name: String,
     /// The row says that it does not run by itself, and what it needs.
     is_ignored: bool,
+    /// The row says that the README's command does not build it, and which feature does.
+    feature: Option<String>,
 }
 
 /// The rows: which tests each names.
@@ -36,9 +38,11 @@ fn rows() -> std::io::Result<BTreeMap<String, Vec<Named>>> {
             let pieces: Vec<_> = cell.split('`').collect();
             for (index, piece) in pieces.iter().enumerate() {
                 if let Some((file, name)) = piece.split_once("::") {
-                    let is_ignored =
-                        pieces.get(index + 1).is_some_and(|next| next.starts_with(" (ignored: "));
-                    tests.push(Named { file: file.into(), name: name.to_owned(), is_ignored });
+                    let next = pieces.get(index + 1).copied().unwrap_or_default();
+                    let is_ignored = next.starts_with(" (ignored: ");
+                    let feature = next.strip_prefix(" (feature ").and_then(|rest| rest.split(':').next());
+                    let feature = feature.map(str::to_owned);
+                    tests.push(Named { file: file.into(), name: name.to_owned(), is_ignored, feature });
                 }
             }
         }
@@ -69,6 +73,24 @@ fn attributes<'a>(text: &'a str, name: &str) -> Option<Vec<&'a str>> {
     let before =
         lines[..place].iter().rev().take_while(|line| line.starts_with("#[") || line.starts_with("///"));
     Some(before.filter_map(|line| line.strip_prefix("#[")?.strip_suffix(']')).collect())
+}
+
+/// The feature without which a test is not built: it says so itself, or `Cargo.toml` says it of its program. Modules
+/// that a feature switches on have no test that is named here; this is where one would show.
+fn feature_of(test: &Named, attributes: &[&str]) -> std::io::Result<Option<String>> {
+    let quoted = |text: &str| text.split('"').nth(1).map(str::to_owned);
+    if let Some(own) = attributes.iter().find(|attribute| attribute.starts_with("cfg(")) {
+        return Ok(quoted(own));
+    }
+    let manifest = fs::read_to_string(root().join("Cargo.toml"))?;
+    let stem = test.file.file_stem().unwrap_or_default().to_string_lossy();
+    let programs = manifest.split("\n[[test]]\n").skip(1);
+    let mut lines = programs.map(|program| program.split("\n\n").next().unwrap_or_default());
+    let own = lines.find(|program| {
+        program.contains(&format!("name = \"{stem}\"")) || program.contains(&*test.file.to_string_lossy())
+    });
+    let required = own.and_then(|program| program.split_once("required-features = ["));
+    Ok(required.and_then(|(_, features)| quoted(features)))
 }
 
 /// Why this is no test that runs by itself; none if it is one. Property tests are in a macro that makes them tests.
@@ -113,8 +135,12 @@ fn every_report_has_its_row_and_every_test_of_it_exists() -> Outcome {
             if !files.contains_key(file.as_path()) {
                 files.insert(file, fs::read_to_string(root().join(file))?);
             }
-            let wrong = is_no_test(&files[file.as_path()], test);
+            let text = &files[file.as_path()];
+            let wrong = is_no_test(text, test);
             assert_eq!(wrong, None, "{report} names {}::{name}", file.display());
+            let feature = feature_of(test, &attributes(text, name).unwrap_or_default())?;
+            let wanted = "write (feature NAME: `./check` runs it) behind it";
+            assert_eq!(test.feature, feature, "{report} names {}::{name}: {wanted}", file.display());
         }
     }
     Ok(())
