@@ -326,6 +326,9 @@ fn colours_are_for_terminals() -> Outcome {
 #[expect(clippy::print_stdout, reason = "says what was skipped")]
 fn on_a_terminal(line: &str, set: &[(&str, &str)]) -> Result<Option<Run>, Box<dyn std::error::Error>> {
     let script = std::path::Path::new("/usr/bin/script");
+    if !script.exists() && std::env::var_os("CUPROF_TEST_ALL").is_some() {
+        return Err("there is no script(1), and CUPROF_TEST_ALL is set".into());
+    }
     if !script.exists() {
         println!("skipped what needs a terminal: there is no script(1)");
         return Ok(None);

@@ -500,7 +500,7 @@ program itself disturbed: its launches run, its exit code is its own, and CUPTI'
             let dataset = folder.path().join("run.cuprof");
             let mounted = fault.mounted.then(|| Mounted::on(folder.path())).filter(|_| !is_inside());
             if matches!(mounted, Some(None)) {
-                println!("skipped: {}: nothing can be mounted here; its row is kept as it is", fault.what);
+                skip(format_args!("{}: nothing can be mounted here; its row is kept as it is", fault.what))?;
                 let row = format!("| {} |", fault.what);
                 text += kept.lines().find(|line| line.starts_with(&row)).ok_or(row)?;
                 text += "\n";
