@@ -151,6 +151,7 @@ impl SelfTest {
                     "alarms_ratio": row.alarms_ratio,
                     "is_by_process": row.is_by_process,
                     "parts": row.parts,
+                    "process_runs": row.process_runs,
                 })
             })
             .collect();
@@ -158,7 +159,10 @@ impl SelfTest {
             "exit_code": self.exit_code(allow_losses),
             "side": side(&self.side),
             "splits": SPLITS,
+            "verdict": self.verdict(),
+            "notes": self.notes(),
             "alarms_ratio": self.alarms_ratio(),
+            "allow_single_run": self.rules.allow_single_run,
             "rows": rows,
         }))
     }

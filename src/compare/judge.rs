@@ -4,7 +4,9 @@ use super::Rules;
 use super::key::JoinKey;
 use super::measured::{Measured, ProcessValues, Value};
 use crate::error::Result;
-use crate::stats::{Comparison, Inconclusive, Sample, Verdict, geometric_mean, paired, welch};
+use crate::stats::{
+    Comparison, Inconclusive, MIN_PROCESS_RUNS, Sample, Verdict, geometric_mean, paired, welch,
+};
 
 /// Clocks of two sides that differ by more than this share are not the same clock, even if both were pinned.
 const SAME_CLOCK: f64 = 0.01;
@@ -144,6 +146,54 @@ pub(super) fn process_values(blocks: &[Vec<f64>]) -> Vec<f64> {
     blocks.iter().filter_map(|blocks| geometric_mean(blocks)).collect()
 }
 
+/// What one side has to split at random: its process runs where they make two sides, else its blocks.
+pub(super) struct Parts {
+    pub is_by_process: bool,
+    pub process_runs: usize,
+    times: Vec<f64>,
+    /// Where the verdict has to hold in them and the clock is known.
+    cycles: Option<Vec<f64>>,
+}
+
+impl Parts {
+    pub fn of(measured: &Measured, rules: &Rules) -> Self {
+        let times = by_process(measured, Unit::Time, rules);
+        let process_runs = times.len();
+        let is_by_process = process_runs >= 2 * MIN_PROCESS_RUNS;
+        let parts =
+            |blocks: Vec<Vec<f64>>| if is_by_process { process_values(&blocks) } else { blocks.concat() };
+        let has_to_hold = !are_pinned(measured, measured) && knows_clocks(measured);
+        let cycles = has_to_hold.then(|| parts(by_process(measured, Unit::Cycles, rules)));
+        let times = parts(times);
+        // Where some values have no clock, blocks of cycles are others than those of times.
+        let cycles = cycles.filter(|cycles| cycles.len() == times.len());
+        Self { is_by_process, process_runs, times, cycles }
+    }
+
+    pub fn len(&self) -> usize {
+        self.times.len()
+    }
+
+    /// The verdict on two halves: the first ones in this order, and the others.
+    pub fn verdict_of_halves(&self, order: &[usize], rules: &Rules) -> Result<Verdict> {
+        let (first, second) = order.split_at(order.len() / 2);
+        let verdict = |values: &[f64]| -> Result<Verdict> {
+            let pick = |places: &[usize]| places.iter().map(|place| values[*place]).collect::<Vec<f64>>();
+            let comparison = welch(&pick(first), &pick(second))?;
+            Ok(if self.is_by_process {
+                comparison.verdict(rules.margin)
+            } else {
+                comparison.verdict_of_any_number(rules.margin)
+            })
+        };
+        let of_times = verdict(&self.times)?;
+        match &self.cycles {
+            Some(cycles) => Ok(of_times.confirmed_in_cycles(verdict(cycles)?)),
+            None => Ok(of_times),
+        }
+    }
+}
+
 /// Welch's test of process runs; of blocks where a side has one process run, if that is allowed.
 fn between_processes(
     base: &Measured,
@@ -153,7 +203,7 @@ fn between_processes(
 ) -> Result<(Comparison, bool)> {
     let (base, new) = (by_process(base, unit, rules), by_process(new, unit, rules));
     let fewest = base.len().min(new.len());
-    let is_within_run = rules.allow_single_run && fewest < crate::stats::MIN_PROCESS_RUNS;
+    let is_within_run = rules.allow_single_run && fewest < MIN_PROCESS_RUNS;
     let comparison = if is_within_run && fewest == 1 {
         welch(&base.concat(), &new.concat())?
     } else {

@@ -95,7 +95,8 @@ pub struct Rules {
     /// Keys that may differ. Where it is one of what is measured (bench, config, region, kernel), rows without a
     /// counterpart are left out; those that are left on both sides, one each, are compared.
     pub allow: Vec<JoinKey>,
-    /// Gives verdicts on fewer than three process runs a side; they hold within these runs only.
+    /// Gives verdicts on fewer than three process runs a side, and lets a [`SelfTest`] split the blocks of fewer than six;
+    /// these hold within the runs only.
     pub allow_single_run: bool,
     /// Gives verdicts on times alone where clocks were neither pinned nor recorded.
     pub allow_unknown_clock: bool,
@@ -177,7 +178,8 @@ impl Rules {
         Compared::of(self, sides, side(base)?, side(new)?)
     }
 
-    /// Compares a side with itself: how often would random halves of it be called slower or faster?
+    /// Compares a side with itself: how often would random halves of its process runs, six or more, be called slower or
+    /// faster?
     ///
     /// # Errors
     /// As [`compare`](Self::compare).

@@ -224,15 +224,19 @@ fn losses(page: &mut Page, sides: &[(&str, &Side)]) {
 /// What a self-test comes to.
 pub(super) fn self_test_result(test: &SelfTest) -> String {
     let Some(ratio) = test.alarms_ratio() else {
-        return "too little to split: four blocks or six process runs are needed".to_owned();
+        return format!("{}: nothing could be split", test.verdict());
     };
-    let passed =
-        if test.has_passed() { "passed" } else { "FAILED: verdicts on such values cannot be trusted" };
+    let means = match test.verdict() {
+        "FAILED" => ": verdicts on such values cannot be trusted",
+        "INCONCLUSIVE" => ": too little to tell",
+        _ => "",
+    };
     format!(
-        "{:.2}% of {SPLITS} random splits of {} gave SLOWER or FASTER, at most {}% may: {passed}",
+        "{:.2}% of {SPLITS} random splits of {} gave SLOWER or FASTER, at most {}% may: {}{means}",
         ratio * 100.0,
         counted(test.rows.iter().filter(|row| row.alarms_ratio.is_some()).count() as u64, "row"),
         MAX_ALARMS * 100.0,
+        test.verdict(),
     )
 }
 
@@ -243,6 +247,9 @@ impl SelfTest {
         let mut page = Page::new(width, symbols);
         losses(&mut page, &[("side", &self.side)]);
         page.paragraph("side  ", "      ", &self.side.to_string());
+        for note in self.notes() {
+            page.paragraph("note  ", "      ", &note);
+        }
         page.text.push('\n');
         page.paragraph("", "  ", &self_test_result(self));
         let mut rows: Vec<_> = self.rows.iter().collect();

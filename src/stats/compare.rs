@@ -4,7 +4,6 @@ use std::fmt;
 
 use super::distributions::t_survival;
 use super::interval::{Interval, t_two_sided};
-use super::random::Random;
 use super::sample::{mean, std_dev};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -296,31 +295,4 @@ pub fn benjamini_hochberg(p: &[f64], q: f64) -> Vec<bool> {
 pub fn geometric_mean(values: &[f64]) -> Option<f64> {
     let logs = values.iter().map(|value| (*value > 0.0).then(|| value.ln())).collect::<Option<Vec<f64>>>()?;
     mean(&logs).map(f64::exp)
-}
-
-/// How often a comparison of one side with itself would give SLOWER or FASTER: the share in `splits` random splits.
-/// More than 5 % says that the values do not fit the method (a drift, two states), and that its verdicts cannot be
-/// trusted.
-///
-/// `blocks` are block values in the order in which they were measured; each split gives one of two neighbours to either
-/// side, as an interleaved comparison does. None for fewer than four blocks.
-///
-/// # Errors
-/// [`ErrorKind::Config`] where a value is not finite or not above 0.
-pub fn aa_alarms(blocks: &[f64], margin: f64, splits: usize, seed: u64) -> Result<Option<f64>> {
-    let logs = blocks.iter().enumerate().map(|(place, value)| positive(*value, place).map(f64::ln));
-    let logs = logs.collect::<Result<Vec<f64>>>()?;
-    let pairs: Vec<f64> = logs.chunks_exact(2).map(|pair| pair[1] - pair[0]).collect();
-    if pairs.len() < 2 || splits == 0 {
-        return Ok(None);
-    }
-    let mut random = Random::new(seed);
-    let mut alarms = 0;
-    for _ in 0..splits {
-        let split: Vec<f64> =
-            pairs.iter().map(|pair| if random.bits() >> 63 == 0 { *pair } else { -pair }).collect();
-        let verdict = of_differences(&split).verdict(margin);
-        alarms += usize::from(matches!(verdict, Verdict::Slower | Verdict::Faster));
-    }
-    Ok(Some(alarms as f64 / splits as f64))
 }

@@ -41,7 +41,7 @@ mod tests;
 pub use bootstrap::{BootstrapInterval, BootstrapKind, DEFAULT_RESAMPLES, ProcessRun, bootstrap_ratio};
 pub use compare::{
     Comparison, DEFAULT_FALSE_DISCOVERY_RATE, DEFAULT_MARGIN, Direction, Inconclusive, MIN_PROCESS_RUNS,
-    Verdict, aa_alarms, benjamini_hochberg, geometric_mean, paired, welch,
+    Verdict, benjamini_hochberg, geometric_mean, paired, welch,
 };
 pub use describe::{DEFAULT_STABLE_BELOW, Description, describe};
 pub use interval::{

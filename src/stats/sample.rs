@@ -285,7 +285,8 @@ const TICKS_NS: [i64; 8] = [1_024, 512, 256, 128, 64, 32, 16, 8];
 pub fn tick_ns(durations: &[i64]) -> f64 {
     const MIN_DURATIONS: usize = 20;
     let fits = |tick: i64| {
-        let near = durations.iter().filter(|ns| (*ns + 1).rem_euclid(tick) <= 2).count();
+        let is_near = |ns: i64| (ns.rem_euclid(tick) + 1) % tick <= 2;
+        let near = durations.iter().filter(|ns| is_near(**ns)).count();
         near * 20 >= durations.len() * 19
     };
     if durations.len() < MIN_DURATIONS {

@@ -49,7 +49,7 @@ fn write_process(folder: &Path, seed: u64, is_after: bool, facts: &[(&str, &str)
     Ok(write_measured(folder, &measured, None, &[&FACTS[..], facts].concat())?)
 }
 
-/// A folder with `before` and `after`, five process runs each; `alone.cuprof`, one; `driver`, on another driver; `again`,
+/// A folder with `before` and `after`, five process runs each; `six`, as many; `alone.cuprof`, one; `driver`, on another driver; `again`,
 /// as before; and `lossy`.
 #[expect(clippy::expect_used, reason = "no test can go on without it")]
 fn sides() -> &'static Path {
@@ -65,6 +65,9 @@ fn sides() -> &'static Path {
             write(&format!("again/{run}.cuprof"), 20 + run, false, &[]);
             write(&format!("driver/{run}.cuprof"), 30 + run, false, &[("driver.version", "590.44")]);
             write(&format!("lossy/{run}.cuprof"), 40 + run, true, &[]);
+        }
+        for run in 0..6 {
+            write(&format!("six/{run}.cuprof"), 60 + run, false, &[]);
         }
         write("alone.cuprof", 50, false, &[]);
         write("alone_after.cuprof", 51, true, &[]);
@@ -92,7 +95,8 @@ fn comparisons_are_as_reviewed() -> Outcome {
                 1,
             ),
             ("compare_annotations", "compare before --annotations fp32 fp16", 0),
-            ("compare_aa", "compare before --aa", 0),
+            ("compare_aa", "compare six --aa", 0),
+            ("compare_aa_few", "compare before --aa", 2),
         ] {
             let mut command = cuprof();
             command.current_dir(sides()).env("COLUMNS", columns).args(arguments.split_whitespace());
@@ -107,7 +111,7 @@ fn comparisons_are_as_reviewed() -> Outcome {
         ("compare.md", "before after --format markdown", 1),
         ("compare.json", "before after --format json", 1),
         ("compare.xml", "before after --format junit", 1),
-        ("compare_aa.json", "before --aa --format json", 0),
+        ("compare_aa.json", "six --aa --format json", 0),
     ] {
         compare(file, &compared(arguments)?.expect(code)?.out)?;
     }
@@ -117,7 +121,7 @@ fn comparisons_are_as_reviewed() -> Outcome {
 #[test]
 fn every_end_of_a_comparison_has_its_code() -> Outcome {
     // (arguments, code, a part of what is printed or said)
-    let table: [(&str, i32, &str); 27] = [
+    let table: [(&str, i32, &str); 29] = [
         ("before again", 2, "SAME"),
         ("before again --fail-on slower", 0, "INCONCLUSIVE"),
         ("before after", 1, "SLOWER"),
@@ -133,6 +137,8 @@ fn every_end_of_a_comparison_has_its_code() -> Outcome {
         ("alone.cuprof alone_after.cuprof --allow-single-run --allow config", 1, "within-run only"),
         ("before lossy", 65, "is not here as a whole"),
         ("before lossy --allow-losses", 1, "is not here as a whole"),
+        ("before --aa", 2, "within-run only: 5 process runs, 6 are needed to split them"),
+        ("before --aa --allow-single-run", 0, "within-run only: 5 process runs"),
         ("lossy --aa", 65, "is not here as a whole"),
         ("before nowhere", 65, "nowhere"),
         ("before before/0.cuprof/samples-00000.parquet", 65, "samples-00000.parquet"),

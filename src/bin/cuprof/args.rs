@@ -128,7 +128,8 @@ Exit codes, the first that applies:
   3   something is INCOMPARABLE
   2   something is INCONCLUSIVE, or there is nothing, and it is not --fail-on slower
   0   else
-Of --aa: 65 as above, 2 if more than 5% are called SLOWER or FASTER, 0 else.";
+Of --aa: 65 as above; 2 if more than 5% are called SLOWER or FASTER, or if there are fewer than six
+process runs to split and it is not --allow-single-run; 0 else.";
 
 const TRACE_HELP: &str = "\
 Examples:
@@ -377,7 +378,8 @@ pub struct Compare {
     /// Compare two annotations of BASE, which were measured in the same runs
     #[arg(long, num_args = 2, value_names = ["OLD", "NEW"], conflicts_with = "new")]
     pub annotations: Option<Vec<String>>,
-    /// Compare random halves of BASE with each other: at most 5% may be SLOWER or FASTER
+    /// Compare random halves of BASE's process runs with each other, 200 times: at most 5% may be SLOWER or FASTER. Six process
+    /// runs are needed; of fewer, --allow-single-run compares blocks, within-run only
     #[arg(long, conflicts_with_all = ["new", "annotations"])]
     pub aa: bool,
 

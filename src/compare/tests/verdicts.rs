@@ -1,6 +1,6 @@
 //! What is called slower, and what is not.
 
-use super::super::{Collection, FailOn, Rules};
+use super::super::{Collection, FailOn, Rules, SelfTest};
 use super::*;
 
 #[test]
@@ -175,26 +175,100 @@ fn annotations_of_the_same_runs_are_compared_by_pairs() -> TestOutcome {
 }
 
 #[test]
-fn the_self_test_is_passed_by_noise_and_failed_by_two_states() -> TestOutcome {
-    let folder = tempfile::tempdir()?;
+fn the_self_test_is_passed_by_process_runs_that_are_alike_and_failed_by_two_states() -> TestOutcome {
     let rules = Rules::default();
-    for (name, process_runs) in [("few", 2), ("many", 8)] {
-        let steady = side(folder.path(), name, &processes(23, process_runs, 20, 500, 20_000.0, QUIET))?;
-        let test = rules.self_test(&Collection::open([steady])?)?;
-        assert!(test.has_passed() && test.exit_code(false) == 0, "{test:?}");
-        assert!(test.rows.iter().all(|row| row.is_by_process == (process_runs == 8)), "{test:?}");
-    }
-    // Blocks that jump by 10 % every other time.
-    let jumping = (0..300).map(|run| sample("", "run", run, if run / 25 % 2 == 0 { 1e4 } else { 1.1e4 }));
-    let process = Process { rows: jumping.collect(), ..Process::default() };
-    let test = rules.self_test(&Collection::open([side(folder.path(), "jumping", &[process])?])?)?;
-    assert_eq!(test.rows.len(), 1);
-    assert!(test.exit_code(false) == 0 || test.alarms_ratio() > Some(0.05), "{test:?}");
-    // Too little to tell.
-    let short = side(folder.path(), "short", &processes(24, 1, 1, 20, 20_000.0, QUIET))?;
-    let test = rules.self_test(&Collection::open([short])?)?;
-    assert_eq!((test.alarms_ratio(), test.exit_code(false)), (None, 2));
+    let steady = self_tested(&rules, &processes(23, 8, 20, 500, 20_000.0, QUIET))?;
+    assert_eq!((steady.verdict(), steady.exit_code(false)), ("PASSED", 0), "{steady:?}");
+    assert!(steady.rows.iter().all(|row| row.is_by_process && row.parts == 8) && steady.notes().is_empty());
+    // One of ten splits of six has each state on a side of its own, which Welch's test calls different.
+    let states = self_tested(&rules, &in_two_states(6))?;
+    let ratio = states.alarms_ratio().ok_or("none")?;
+    assert!((0.06..0.16).contains(&ratio), "{ratio}");
+    assert_eq!((states.verdict(), states.exit_code(false), states.rows[0].parts), ("FAILED", 2, 6));
     Ok(())
+}
+
+#[test]
+fn fewer_than_six_process_runs_are_not_split_and_pass_no_self_test() -> TestOutcome {
+    let within = Rules { allow_single_run: true, ..Rules::default() };
+    for process_runs in [1, 2, 3, 5] {
+        for values in [in_two_states(process_runs), processes(24, process_runs, 3, 200, 20_000.0, QUIET)] {
+            let test = self_tested(&Rules::default(), &values)?;
+            assert_ne!(test.verdict(), "PASSED", "{test:?}");
+            assert_eq!(test.exit_code(false), 2);
+            let runs = if process_runs == 1 { "run" } else { "runs" };
+            let told = format!("within-run only: {process_runs} process {runs}, 6 are needed to split them");
+            assert_eq!(test.notes()[0], told);
+            assert_eq!(test.rows[0].process_runs, process_runs);
+        }
+        // Their blocks are, if that is asked for.
+        let steady = processes(25, process_runs, 20, 500, 20_000.0, QUIET);
+        let test = self_tested(&within, &steady)?;
+        assert_eq!((test.verdict(), test.exit_code(false)), ("PASSED", 0), "{test:?}");
+        assert!(test.rows.iter().all(|row| row.parts == 20 * process_runs), "{test:?}");
+        assert!(test.notes()[0].starts_with("within-run only"), "{test:?}");
+    }
+    // Two blocks of either state: a third of the splits has each state on a side of its own. Neighbours are alike.
+    let rows =
+        (0..100).map(|run| sample("", "run", run, [1e4, 1.1e4][usize::from(run >= 50)] + (run / 25) as f64));
+    let test = self_tested(&within, &[Process { rows: rows.collect(), ..Process::default() }])?;
+    assert!(test.alarms_ratio() > Some(0.2) && test.verdict() == "FAILED", "{test:?}");
+    // A single block has nothing to be compared with.
+    for rules in [Rules::default(), within] {
+        let test = self_tested(&rules, &processes(24, 1, 1, 20, 20_000.0, QUIET))?;
+        assert_eq!((test.alarms_ratio(), test.verdict(), test.exit_code(false)), (None, "INCONCLUSIVE", 2));
+        assert!(test.notes()[1].starts_with("too little to split within"), "{:?}", test.notes());
+    }
+    Ok(())
+}
+
+#[test]
+fn the_self_test_asks_for_cycles_where_verdicts_do() -> TestOutcome {
+    // Two states of the clock: as many cycles in both.
+    let mut states = in_two_states(6);
+    for (number, process) in states.iter_mut().enumerate() {
+        for row in &mut process.rows {
+            row.clock_mode = "free".into();
+            row.sm_clock_mhz = Some(if number % 2 == 0 { 1_980 } else { 1_800 });
+        }
+    }
+    let test = self_tested(&Rules::default(), &states)?;
+    assert_eq!((test.alarms_ratio(), test.verdict()), (Some(0.0), "PASSED"));
+    Ok(())
+}
+
+#[test]
+fn values_of_any_size_are_compared() -> TestOutcome {
+    // CAST: the nearest of a double
+    let longest = i64::MAX as f64;
+    let of = |level: f64| -> Vec<Process> {
+        let all = processes(26, 3, 1, 50, 20_000.0, QUIET)
+            .into_iter()
+            .map(|process| process.fact("bench.tick_ns", ""));
+        let mut all: Vec<Process> = all.collect();
+        all.iter_mut().flat_map(|process| &mut process.rows).for_each(|row| row.value = Some(level));
+        all
+    };
+    for (level, verdict) in [(longest, "SAME"), (-longest, "INCONCLUSIVE"), (1.0, "SAME"), (f64::MAX, "SAME")]
+    {
+        assert_eq!(only(&compared(&Rules::default(), &of(level), &of(level))?)?.0, verdict, "{level}");
+    }
+    assert_eq!(only(&compared(&Rules::default(), &of(1.0), &of(longest))?)?.0, "SLOWER");
+    Ok(())
+}
+
+/// Process runs of which every other one takes 10 % longer.
+fn in_two_states(process_runs: usize) -> Vec<Process> {
+    let of = |number: usize| {
+        let level = if number % 2 == 0 { 20_000.0 } else { 22_000.0 };
+        processes(number as u64, 1, 1, 50, level, QUIET).remove(0)
+    };
+    (0..process_runs).map(of).collect()
+}
+
+fn self_tested(rules: &Rules, processes: &[Process]) -> Result<SelfTest, Box<dyn std::error::Error>> {
+    let folder = tempfile::tempdir()?;
+    Ok(rules.self_test(&Collection::open([side(folder.path(), "side", processes)?])?)?)
 }
 
 #[test]

@@ -169,20 +169,6 @@ fn many_tests_are_corrected_by_benjamini_and_hochberg() {
     assert!(benjamini_hochberg(&[], 0.05).is_empty());
 }
 
-#[test]
-fn a_side_compared_with_itself_raises_few_alarms_unless_it_jumps() -> Outcome {
-    let mut random = Random::new(24);
-    let steady: Vec<f64> = (0..40).map(|_| 1_000.0 * (1.0 + 0.003 * normal(&mut random))).collect();
-    let alarms = aa_alarms(&steady, DEFAULT_MARGIN, 200, 7)?.ok_or("none")?;
-    assert!(alarms <= 0.05, "{alarms}");
-    assert_eq!(aa_alarms(&steady, DEFAULT_MARGIN, 200, 7)?, Some(alarms), "the seed decides");
-    assert_eq!(aa_alarms(&steady[..3], DEFAULT_MARGIN, 200, 7)?, None);
-    // Four blocks of which two are slower: some splits give both to one side.
-    let jumping = [1_000.0, 1_050.0, 1_000.0, 1_050.0];
-    assert!(aa_alarms(&jumping, DEFAULT_MARGIN, 200, 7)?.ok_or("none")? > 0.2);
-    Ok(())
-}
-
 /// Process runs whose levels differ by 1 %, with blocks that differ by 0.2 %.
 fn process_runs(random: &mut Random, count: usize, factor: f64) -> Vec<ProcessRun> {
     let run = |random: &mut Random| {
