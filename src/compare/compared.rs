@@ -29,6 +29,9 @@ pub struct Compared {
     pub rows: Vec<Row>,
     /// What has no counterpart, as it was allowed.
     pub left_out: Vec<Mismatch>,
+    /// Process runs that both sides have, though each should have its own: what is compared with itself tells nothing of a
+    /// change.
+    pub in_common: usize,
     varying: Vec<JoinKey>,
 }
 
@@ -50,6 +53,9 @@ pub struct Side {
     pub warnings: Vec<String>,
     /// Whether something is known to be missing.
     pub is_lossy: bool,
+    /// Datasets that have what another of the same process run has; that counts once.
+    pub copies: usize,
+    pub(super) processes: BTreeSet<String>,
 }
 
 /// What is compared, and the verdict.
@@ -82,6 +88,8 @@ pub struct SideValues {
     pub process_runs: usize,
     /// Valid values.
     pub values: usize,
+    /// The fewest and the most of a process run that has any.
+    pub values_of_a_run: Option<(usize, usize)>,
     /// Values without a time, which are left out.
     pub invalid: u64,
     /// The geometric mean over the process runs' values, in nanoseconds.
@@ -121,7 +129,7 @@ pub(super) struct Sides {
 }
 
 impl Side {
-    pub(super) fn of(collection: &Collection) -> Self {
+    pub(super) fn of(collection: &Collection, copies: usize) -> Self {
         let members = collection.members();
         let fact = |wanted: &dyn Fn(&str) -> bool| -> Vec<String> {
             let facts = members.iter().flat_map(|member| &member.facts);
@@ -148,6 +156,19 @@ impl Side {
             losses: collection.losses(),
             warnings: collection.warnings(),
             is_lossy: collection.is_lossy(),
+            copies,
+            processes,
+        }
+    }
+
+    /// That some datasets count once, where there are such.
+    pub(super) fn copies_told(&self, side: &str) -> Option<String> {
+        match self.copies {
+            0 => None,
+            1 => Some(format!("1 dataset of {side} is a copy of another: each process run counts once")),
+            copies => Some(format!(
+                "{copies} datasets of {side} are copies of others: each process run counts once"
+            )),
         }
     }
 }
@@ -168,9 +189,12 @@ impl SideValues {
         let blocks = judge::block_times(measured, rules);
         let processes = &measured.processes;
         let launches = processes.iter().filter_map(|process| process.launches);
+        let each = processes.iter().map(|process| process.values.len()).filter(|values| *values > 0);
+        let values_of_a_run = each.clone().min().zip(each.max());
         Self {
             process_runs: blocks.len(),
             values: processes.iter().map(|process| process.values.len()).sum(),
+            values_of_a_run,
             invalid: processes.iter().map(|process| process.invalid).sum(),
             time_ns: crate::stats::geometric_mean(&judge::process_values(&blocks)),
             sm_clock_mhz: judge::clock_mhz(measured),
@@ -192,6 +216,31 @@ impl Row {
         }
     }
 
+    /// Whether blocks were compared, since a side has one process run.
+    pub(super) fn is_by_block(&self) -> bool {
+        let is_single = |side: &SideValues| side.process_runs == 1;
+        self.is_within_run && [&self.base, &self.new].into_iter().flatten().any(is_single)
+    }
+
+    /// What there would have to be more of.
+    pub(super) fn unit(&self) -> &'static str {
+        match self.comparison {
+            Some(comparison) if !comparison.between_processes => "pairs",
+            _ if self.is_by_block() => "blocks a side",
+            _ => "process runs a side",
+        }
+    }
+
+    /// The sides without a valid value.
+    fn without_values(&self) -> Option<&'static str> {
+        match [&self.base, &self.new].map(|side| side.is_none_or(|side| side.values == 0)) {
+            [true, true] => Some("base and in new"),
+            [true, false] => Some("base"),
+            [false, true] => Some("new"),
+            [false, false] => None,
+        }
+    }
+
     /// Why it is not more than that; empty where there is nothing to say.
     #[must_use]
     pub fn reason(&self) -> String {
@@ -204,11 +253,10 @@ impl Row {
             Outcome::Compared(_) if self.is_within_run => return "within-run only".to_owned(),
             Outcome::Compared(_) => return String::new(),
         };
-        let unit = if self.comparison.is_none_or(|comparison| comparison.between_processes) {
-            "process runs a side"
-        } else {
-            "pairs"
-        };
+        if let (Inconclusive::TooFewRuns, Some(sides)) = (why, self.without_values()) {
+            return format!("no valid value in {sides}");
+        }
+        let unit = self.unit();
         match why {
             Inconclusive::Overlap { more: Some(more) } => {
                 format!("the interval reaches over the margin; about {more} more {unit} would tell")
@@ -297,8 +345,11 @@ impl Compared {
         rows.sort_by(|a, b| a.key.cmp(&b.key));
         correct_for_many(&mut rows, rules);
         let is_interleaved = design == judge::Design::Interleaved;
+        let in_common =
+            if is_interleaved { 0 } else { of_base.processes.intersection(&of_new.processes).count() };
         let varying = varying(&rows);
-        Ok(Self { rules: rules.clone(), base: of_base, new: of_new, is_interleaved, rows, left_out, varying })
+        let (rules, base, new) = (rules.clone(), of_base, of_new);
+        Ok(Self { rules, base, new, is_interleaved, rows, left_out, in_common, varying })
     }
 
     /// How many rows have the verdict with this [word](Row::verdict).
@@ -326,6 +377,20 @@ impl Compared {
             () if fail_on == FailOn::Inconclusive && (has("INCONCLUSIVE") || self.rows.is_empty()) => 2,
             () => 0,
         }
+    }
+
+    /// What is odd about the sides, a sentence part each.
+    #[must_use]
+    pub fn notes(&self) -> Vec<String> {
+        let in_common = (self.in_common > 0).then(|| {
+            let runs = if self.in_common == 1 { "process run is" } else { "process runs are" };
+            format!(
+                "{} {runs} on both sides ({} in base, {} in new): what is compared with itself tells nothing of a change",
+                self.in_common, self.base.process_runs, self.new.process_runs
+            )
+        });
+        let of_new = self.new.copies_told("new").filter(|_| !self.is_interleaved);
+        in_common.into_iter().chain(self.base.copies_told("base")).chain(of_new).collect()
     }
 
     /// The keys that were allowed to differ, and what else was.

@@ -30,6 +30,7 @@ fn side(side: &Side) -> Value {
         "is_lossy": side.is_lossy,
         "losses": losses,
         "warnings": side.warnings,
+        "copies": side.copies,
     })
 }
 
@@ -43,6 +44,7 @@ fn mismatch(mismatch: &Mismatch) -> Value {
         "base": mismatch.base.as_deref(),
         "new": mismatch.new.as_deref(),
         "only_in": mismatch.only_in,
+        "is_ambiguous": mismatch.is_ambiguous,
     })
 }
 
@@ -51,6 +53,8 @@ fn values(values: Option<&SideValues>) -> Value {
         json!({
             "process_runs": values.process_runs,
             "values": values.values,
+            "values_least": values.values_of_a_run.map(|values| values.0),
+            "values_most": values.values_of_a_run.map(|values| values.1),
             "invalid": values.invalid,
             "time_ns": values.time_ns,
             "sm_clock_mhz": values.sm_clock_mhz,
@@ -123,6 +127,8 @@ impl Compared {
             "base": side(&self.base),
             "new": side(&self.new),
             "is_interleaved": self.is_interleaved,
+            "in_common": self.in_common,
+            "notes": self.notes(),
             "rules": {
                 "metric": rules.metric,
                 "margin": rules.margin,

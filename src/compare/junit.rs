@@ -41,7 +41,8 @@ impl Compared {
         let sides =
             [("base", self.base.to_string()), ("new", self.new.to_string()), ("method", method(self))];
         let allowed = self.allowances().into_iter().map(|told| ("allowed", told));
-        for (name, value) in sides.into_iter().chain(allowed) {
+        let notes = self.notes().into_iter().map(|told| ("note", told));
+        for (name, value) in sides.into_iter().chain(notes).chain(allowed) {
             xml += &format!("      <property name=\"{name}\" value=\"{}\"/>\n", escaped(&value));
         }
         xml += "    </properties>\n";

@@ -126,6 +126,7 @@ impl Key {
             base: self.0[key as usize].clone(),
             new: other.0[key as usize].clone(),
             only_in: None,
+            is_ambiguous: false,
         };
         JoinKey::ALL.into_iter().filter(differs).map(mismatch).collect()
     }
@@ -198,11 +199,19 @@ pub struct Mismatch {
     pub new: Option<Arc<str>>,
     /// The side, `base` or `new`, that alone has anything with its value; none where both have.
     pub only_in: Option<&'static str>,
+    /// Whether it may differ, but a side has several values, so that nobody knows which rows go together.
+    pub is_ambiguous: bool,
 }
 
 impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { key, base, new, only_in } = self;
+        let Self { key, base, new, only_in, is_ambiguous } = self;
+        if *is_ambiguous {
+            return write!(
+                f,
+                "{key} may differ, but a side has several, and which of them go together is not known"
+            );
+        }
         if let Some(side) = only_in {
             return write!(f, "{key}: only in {side}");
         }

@@ -23,6 +23,9 @@ impl Compared {
         text += &format!("- base: {}\n", markdown_escaped(&self.base.to_string()));
         text += &format!("- new: {}\n", markdown_escaped(&self.new.to_string()));
         text += &format!("- {}\n", markdown_escaped(&method(self)));
+        for note in self.notes() {
+            text += &format!("- **{}**\n", markdown_escaped(&note));
+        }
         for allowance in self.allowances() {
             text += &format!("- {}\n", markdown_escaped(&allowance));
         }

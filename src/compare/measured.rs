@@ -38,10 +38,13 @@ pub(super) struct ProcessValues {
     pub launches: Option<(i64, i64)>,
     /// The resolution of the values.
     pub tick_ns: f64,
+    /// The wrapping sum of the stamps of all rows, which tells measurements with the same values apart.
+    stamps: i64,
 }
 
 impl ProcessValues {
-    fn add(&mut self, value: Value, n_launches: i64) {
+    fn add(&mut self, value: Value, n_launches: i64, start_ns: i64) {
+        self.stamps = self.stamps.wrapping_add(start_ns);
         // A time of 0 is no time, and has no ratio to another.
         if value.ns.is_finite() && value.ns > 0.0 {
             self.values.push(value);
@@ -55,10 +58,23 @@ impl ProcessValues {
     fn merge(&mut self, more: Self) {
         self.values.extend(more.values);
         self.invalid += more.invalid;
+        self.stamps = self.stamps.wrapping_add(more.stamps);
         self.launches = match (self.launches, more.launches) {
             (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
             (some, none) => some.or(none),
         };
+    }
+
+    fn sort(&mut self) {
+        let order = |value: &Value| (value.run, value.repeat);
+        self.values.sort_by(|a, b| order(a).cmp(&order(b)).then(a.ns.total_cmp(&b.ns)));
+    }
+
+    /// Whether both are the same measurement, and not only as long. Both are sorted.
+    fn is_copy_of(&self, other: &Self) -> bool {
+        let same = |(a, b): (&Value, &Value)| (a.run, a.repeat, a.ns) == (b.run, b.repeat, b.ns);
+        (self.stamps, self.invalid, self.values.len()) == (other.stamps, other.invalid, other.values.len())
+            && self.values.iter().zip(&other.values).all(same)
     }
 }
 
@@ -94,31 +110,55 @@ impl Source {
 pub(super) fn process_of(member: &Member) -> String {
     let fact = |key: &str| member.facts.get(key).map_or("", String::as_str);
     match (fact("process.run"), fact("session.start_ns")) {
-        ("", "") => member.path.display().to_string(),
+        ("", "") => {
+            std::fs::canonicalize(&member.path).as_ref().unwrap_or(&member.path).display().to_string()
+        }
         ("", start) => [fact("host.name"), fact("process.id"), start].join(" "),
         (run, _) => run.to_owned(),
     }
 }
 
-/// All that is measured, by key.
-pub(super) fn read(collection: &Collection, source: Source, rules: &Rules) -> Result<Vec<Measured>> {
+/// All that is measured.
+pub(super) struct AllMeasured {
+    /// By key.
+    pub rows: Vec<Measured>,
+    /// Datasets with values that another of the same process run has already.
+    pub copies: usize,
+}
+
+pub(super) fn read(collection: &Collection, source: Source, rules: &Rules) -> Result<AllMeasured> {
     let members: Vec<Facts> = collection.members().iter().map(Facts::of).collect();
-    let mut found: BTreeMap<Key, BTreeMap<&str, ProcessValues>> = BTreeMap::new();
+    let mut found: BTreeMap<Key, BTreeMap<usize, ProcessValues>> = BTreeMap::new();
     let groups = match source {
         Source::Samples => samples(collection, &members, rules)?,
         Source::Launches => launches(collection, &members)?,
         Source::Nothing => Vec::new(),
     };
     for (key, member, values) in groups {
-        let process = members.get(member).map_or("", |facts| facts.process.as_str());
-        found.entry(key).or_default().entry(process).or_default().merge(values);
+        found.entry(key).or_default().entry(member).or_default().merge(values);
     }
+    let mut copies = BTreeSet::new();
+    let mut by_process = |datasets: BTreeMap<usize, ProcessValues>| {
+        let mut processes: BTreeMap<&str, Vec<ProcessValues>> = BTreeMap::new();
+        for (member, mut values) in datasets {
+            values.sort();
+            let process = members.get(member).map_or("", |facts| facts.process.as_str());
+            let known = processes.entry(process).or_default();
+            if known.iter().any(|known| values.is_copy_of(known)) {
+                copies.insert(member);
+            } else {
+                known.push(values);
+            }
+        }
+        processes
+    };
     let ticks: FxHashMap<&str, f64> =
         members.iter().filter_map(|facts| Some((facts.process.as_str(), facts.tick_ns?))).collect();
-    let measured = found.into_iter().map(|(key, processes)| {
-        let processes = processes.into_iter().map(|(process, mut found)| {
-            found.process = process.into();
-            found.values.sort_by_key(|value| (value.run, value.repeat));
+    let measured = found.into_iter().map(|(key, datasets)| {
+        let processes = by_process(datasets).into_iter().map(|(process, datasets)| {
+            let mut found = ProcessValues { process: process.into(), ..ProcessValues::default() };
+            datasets.into_iter().for_each(|values| found.merge(values));
+            found.sort();
             found.tick_ns = ticks.get(process).copied().unwrap_or_else(|| {
                 // CAST: what was an integer is one
                 tick_ns(&found.values.iter().map(|value| value.ns as i64).collect::<Vec<_>>())
@@ -127,7 +167,8 @@ pub(super) fn read(collection: &Collection, source: Source, rules: &Rules) -> Re
         });
         Measured { key, processes: processes.collect() }
     });
-    Ok(measured.collect())
+    let rows = measured.collect();
+    Ok(AllMeasured { rows, copies: copies.len() })
 }
 
 /// What a dataset says of all its rows.
@@ -170,7 +211,7 @@ impl Facts {
 /// Values of a key in one dataset.
 type Found = (Key, usize, ProcessValues);
 
-const SAMPLE_COLUMNS: [&str; 13] = [
+const SAMPLE_COLUMNS: [&str; 14] = [
     "config",
     "annotation",
     "kernel",
@@ -184,6 +225,7 @@ const SAMPLE_COLUMNS: [&str; 13] = [
     "repeat",
     "sm_clock_mhz",
     "n_launches",
+    "start_ns",
 ];
 
 /// What a thread has seen of `samples`. `W` columns of words come first.
@@ -219,6 +261,7 @@ fn samples(collection: &Collection, members: &[Facts], rules: &Rules) -> Result<
         let (values, runs) = (float64(batch, 8)?, int64(batch, 9)?);
         let repeats = int64(batch, 10)?.values();
         let (clocks, launches) = (uint32(batch, 11)?, int64(batch, 12)?.values());
+        let starts = int64(batch, 13)?.values();
         let codes = std::mem::replace(&mut seen.codes, std::array::from_fn(|_| Vec::new()));
         for row in 0..batch.num_rows() {
             if codes[3][row] != wanted {
@@ -232,7 +275,7 @@ fn samples(collection: &Collection, members: &[Facts], rules: &Rules) -> Result<
             let ns = if values.is_valid(row) { values.value(row) } else { f64::NAN };
             let run = value(runs, row).unwrap_or_default();
             let sm_clock_mhz = value(clocks, row).filter(|mhz| *mhz > 0);
-            found.add(Value { run, repeat: repeats[row], ns, sm_clock_mhz }, launches[row]);
+            found.add(Value { run, repeat: repeats[row], ns, sm_clock_mhz }, launches[row], starts[row]);
         }
         seen.codes = codes;
         Ok(())
@@ -282,7 +325,7 @@ fn launches(collection: &Collection, members: &[Facts]) -> Result<Vec<Found>> {
             let found = seen.groups.entry((place.member, group, devices[row])).or_default();
             // CAST: exact below 104 days
             let ns = value(durations, row).map_or(f64::NAN, |ns| ns as f64);
-            found.add(Value { run: starts[row], repeat: 0, ns, sm_clock_mhz: None }, 1);
+            found.add(Value { run: starts[row], repeat: 0, ns, sm_clock_mhz: None }, 1, starts[row]);
         }
         Ok(())
     };

@@ -43,7 +43,7 @@ use std::sync::Arc;
 
 use compared::Sides;
 use judge::Design;
-use measured::{Source, metrics, read};
+use measured::{AllMeasured, Source, metrics, read};
 
 use crate::error::{Error, ErrorKind, Result};
 #[cfg(doc)]
@@ -132,12 +132,12 @@ impl Rules {
             (a, b) if a == b => a,
             _ => Source::Launches,
         };
-        let sides = Sides { base: Side::of(base), new: Side::of(new), design: Design::Apart };
         let (of_base, of_new) = (read(base, source, self)?, read(new, source, self)?);
-        if source == Source::Samples && of_base.is_empty() && of_new.is_empty() {
+        if source == Source::Samples && of_base.rows.is_empty() && of_new.rows.is_empty() {
             return Err(self.no_such_metric(&[base, new])?);
         }
-        Compared::of(self, sides, of_base, of_new)
+        let (base, new) = (Side::of(base, of_base.copies), Side::of(new, of_new.copies));
+        Compared::of(self, Sides { base, new, design: Design::Apart }, of_base.rows, of_new.rows)
     }
 
     /// Compares two annotations that were measured in the same runs, such as `a` and `b` of a
@@ -152,7 +152,7 @@ impl Rules {
             return Err(Error::new(ErrorKind::Config, what)
                 .with_hint("datasets with samples are written by bench::Report::write"));
         }
-        let all = read(collection, Source::Samples, self)?;
+        let AllMeasured { rows: all, copies } = read(collection, Source::Samples, self)?;
         if all.is_empty() {
             return Err(self.no_such_metric(&[collection])?);
         }
@@ -170,9 +170,9 @@ impl Rules {
             Err(Error::new(ErrorKind::Config, format!("there is no annotation {name:?}"))
                 .with_hint(format!("there are {}", names.join(", "))))
         };
-        let told = |name: &str| Side {
-            label: format!("{name} in {}", Side::of(collection).label),
-            ..Side::of(collection)
+        let told = |name: &str| {
+            let side = Side::of(collection, copies);
+            Side { label: format!("{name} in {}", side.label), ..side }
         };
         let sides = Sides { base: told(base), new: told(new), design: Design::Interleaved };
         Compared::of(self, sides, side(base)?, side(new)?)
@@ -185,7 +185,8 @@ impl Rules {
     /// As [`compare`](Self::compare).
     pub fn self_test(&self, collection: &Collection) -> Result<SelfTest> {
         self.check()?;
-        SelfTest::of(self, Side::of(collection), &read(collection, Source::of(collection), self)?)
+        let all = read(collection, Source::of(collection), self)?;
+        SelfTest::of(self, Side::of(collection, all.copies), &all.rows)
     }
 
     fn no_such_metric(&self, sides: &[&Collection]) -> Result<Error> {

@@ -46,6 +46,8 @@ pub(super) fn pair(base: Vec<Measured>, new: Vec<Measured>, allowed: &[JoinKey])
                 // Where all are allowed, there was a choice.
                 if differences.iter().any(|differs| !allowed.contains(&differs.key)) {
                     differences.retain(|differs| !allowed.contains(&differs.key));
+                } else {
+                    differences.iter_mut().for_each(|differs| differs.is_ambiguous = true);
                 }
                 pairing.apart.push((Some(row), Some(other), differences));
             }
@@ -130,11 +132,8 @@ impl<'a> Known<'a> {
         };
         let mismatch = |name: JoinKey| {
             let value = key.get(name).map(Into::into);
-            if is_base {
-                Mismatch { key: name, base: value, new: None, only_in: Some("base") }
-            } else {
-                Mismatch { key: name, base: None, new: value, only_in: Some("new") }
-            }
+            let (base, new, side) = if is_base { (value, None, "base") } else { (None, value, "new") };
+            Mismatch { key: name, base, new, only_in: Some(side), is_ambiguous: false }
         };
         if let Some(name) = absent(&|to| self.masked(key, to)) {
             return Lack::Refused(mismatch(name));
@@ -142,7 +141,11 @@ impl<'a> Known<'a> {
         match absent(&|to| part(key, to)) {
             Some(name) if self.allowed.contains(&name) && name.is_subject() => Lack::Allowed(mismatch(name)),
             // There are several that it could go with.
-            name => Lack::Refused(mismatch(name.unwrap_or(JoinKey::Gpu))),
+            name => {
+                let allowed = || self.allowed.iter().copied().find(|key| !key.is_subject());
+                let name = name.or_else(allowed).unwrap_or(JoinKey::Gpu);
+                Lack::Refused(Mismatch { is_ambiguous: self.allowed.contains(&name), ..mismatch(name) })
+            }
         }
     }
 }

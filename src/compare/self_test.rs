@@ -96,12 +96,15 @@ impl SelfTest {
         row.alarms_ratio.is_some() && (row.is_by_process || self.rules.allow_single_run)
     }
 
-    /// What the verdict does not tell, a sentence part each; empty where process runs were split.
+    /// What the verdict does not tell, a sentence part each; and copies among the datasets.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         let within: Vec<&SelfTested> = self.rows.iter().filter(|row| !row.is_by_process).collect();
         let runs = within.iter().map(|row| row.process_runs);
-        let Some((least, most)) = runs.clone().min().zip(runs.max()) else { return Vec::new() };
+        let copies = self.side.copies_told("the side");
+        let Some((least, most)) = runs.clone().min().zip(runs.max()) else {
+            return copies.into_iter().collect();
+        };
         let mut told = match (least, most) {
             (1, 1) => "1 process run".to_owned(),
             (least, most) if least == most => format!("{least} process runs"),
@@ -119,6 +122,7 @@ impl SelfTest {
                 self.rows.len()
             ));
         }
+        notes.extend(copies);
         notes
     }
 

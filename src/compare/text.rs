@@ -45,12 +45,12 @@ fn more(row: &Row) -> String {
     }
 }
 
-/// `5 x 200`: process runs, and values of each; of both sides where they differ.
+/// `5 x 200`: process runs, and values of each, `5 x 198-200` where these differ; of both sides where they do.
 pub(super) fn runs(row: &Row) -> String {
     let of = |values: &SideValues| {
-        let each = values.values.checked_div(values.process_runs).unwrap_or(0);
-        let about = if each * values.process_runs == values.values { "" } else { "~" };
-        format!("{} x {about}{}", values.process_runs, count(each as u64))
+        let (least, most) = values.values_of_a_run.unwrap_or_default();
+        let rest = if least == most { String::new() } else { format!("-{}", count(most as u64)) };
+        format!("{} x {}{rest}", values.process_runs, count(least as u64))
     };
     let mut sides: Vec<String> = row.base.iter().chain(&row.new).map(of).collect();
     sides.dedup();
@@ -71,7 +71,13 @@ pub(super) fn method(compared: &Compared) -> String {
     let way = if compared.is_interleaved {
         "pairs of blocks of the same runs"
     } else {
-        "Welch's test of process runs"
+        let tested = compared.rows.iter().filter(|row| row.comparison.is_some());
+        let (by_block, by_process): (Vec<&Row>, Vec<&Row>) = tested.partition(|row| row.is_by_block());
+        match (by_block.is_empty(), by_process.is_empty()) {
+            (true, _) => "Welch's test of process runs",
+            (false, true) => "Welch's test of blocks within the process runs",
+            (false, false) => "Welch's test of process runs, of blocks where a side has only one",
+        }
     };
     format!(
         "{way}, 95% intervals, margin {}%, false discovery rate {}%",
@@ -97,7 +103,7 @@ impl Compared {
         page.paragraph("base  ", "      ", &self.base.to_string());
         page.paragraph("new   ", "      ", &self.new.to_string());
         page.paragraph("by    ", "      ", &method(self));
-        for allowance in self.allowances() {
+        for allowance in self.notes().into_iter().chain(self.allowances()) {
             page.paragraph("note  ", "      ", &allowance);
         }
         if !self.left_out.is_empty() {
@@ -186,8 +192,11 @@ fn grouped<'a>(items: impl Iterator<Item = (String, &'a Row)>) -> Vec<(String, V
 /// What is common to rows of a verdict; what is a number of each is a column.
 fn shared_reason(row: &Row) -> String {
     match &row.outcome {
-        Outcome::Compared(Verdict::Inconclusive(Inconclusive::Overlap { .. })) => {
-            "the interval reaches over the margin; about so many more (More) would tell".to_owned()
+        Outcome::Compared(Verdict::Inconclusive(Inconclusive::Overlap { more: Some(_) })) => {
+            format!(
+                "the interval reaches over the margin; about so many more {} (More) would tell",
+                row.unit()
+            )
         }
         _ => row.reason(),
     }

@@ -116,6 +116,16 @@ fn two_gpus_are_two_rows() -> TestOutcome {
         (2, 3),
         "{found}"
     );
+    let reason = "gpu may differ, but a side has several, and which of them go together is not known";
+    assert!(found.rows.iter().all(|row| row.reason() == reason), "{found}");
+    // Also where one of them is on both sides.
+    let found = compared(
+        &Rules { allow: vec![JoinKey::Gpu], ..Rules::default() },
+        &both(3e4),
+        &on("GPU-1", 35, 3e4),
+    )?;
+    let told: Vec<String> = found.rows.iter().map(super::super::Row::reason).collect();
+    assert_eq!(told, [String::new(), reason.to_owned()]);
     Ok(())
 }
 

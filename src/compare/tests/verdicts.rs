@@ -2,6 +2,7 @@
 
 use super::super::{Collection, FailOn, Rules, SelfTest};
 use super::*;
+use crate::summary::Symbols;
 
 #[test]
 fn two_percent_slower_is_found_and_two_percent_faster() -> TestOutcome {
@@ -93,6 +94,76 @@ fn copies_of_a_dataset_are_one_process_run() -> TestOutcome {
     let found = compared(&Rules::default(), &process(18, 20_000.0, "a"), &process(19, 22_000.0, "b"))?;
     assert_eq!((found.base.process_runs, found.new.process_runs), (1, 1));
     assert_eq!(only(&found)?.0, "INCONCLUSIVE");
+    // They count once, and that is told.
+    let base = found.rows[0].base.ok_or("none")?;
+    assert_eq!((base.values, found.base.copies, found.in_common), (500, 4, 0));
+    let told = ["base", "new"]
+        .map(|side| format!("4 datasets of {side} are copies of others: each process run counts once"));
+    assert_eq!(found.notes(), told);
+    assert!(found.to_markdown(None).contains(&told[0]) && found.to_junit().contains(&told[1]));
+    // Two measurements of one process are one process run with the values of both.
+    let two = [process(18, 20_000.0, "a")[..1].to_vec(), process(19, 20_000.0, "a")[..1].to_vec()].concat();
+    let found = compared(&Rules::default(), &two, &process(20, 20_000.0, "b"))?;
+    let base = found.rows[0].base.ok_or("none")?;
+    assert_eq!((base.process_runs, base.values, found.base.copies), (1, 1_000, 0));
+    Ok(())
+}
+
+#[test]
+fn a_process_run_on_both_sides_is_told_in_every_format() -> TestOutcome {
+    let of = |seeds: std::ops::Range<u64>| -> Vec<Process> {
+        let one = |seed: u64| {
+            processes(seed, 1, 1, 100, 20_000.0, QUIET).remove(0).fact("process.run", &format!("p{seed}"))
+        };
+        seeds.map(one).collect()
+    };
+    for (new, told) in [
+        (of(50..55), "5 process runs are on both sides (5 in base, 5 in new)"),
+        (of(54..58), "1 process run is on both sides (5 in base, 4 in new)"),
+    ] {
+        let found = compared(&Rules::default(), &of(50..55), &new)?;
+        assert_eq!(only(&found)?.0, "SAME", "the verdict stays");
+        for text in [found.to_text(None, 200, Symbols::Ascii), found.to_markdown(None), found.to_junit()] {
+            assert!(text.contains(told), "{text}");
+        }
+        #[cfg(feature = "analysis")]
+        assert!(found.to_json(FailOn::Inconclusive, false).contains(told));
+    }
+    let apart = compared(&Rules::default(), &of(50..55), &of(55..60))?;
+    assert!(apart.notes().is_empty(), "{apart}");
+    Ok(())
+}
+
+#[test]
+fn reasons_name_what_is_missing_and_counts_are_exact() -> TestOutcome {
+    let of = |seed| processes(seed, 3, 1, 60, 20_000.0, Noise { process: 0.02, within: 0.003 });
+    // One value of one process run is not valid.
+    let mut base = of(60);
+    base[1].rows[7].value = None;
+    let text = compared(&Rules::default(), &base, &of(61))?.to_text(None, 140, Symbols::Ascii);
+    assert!(text.contains("more process runs a side (More) would tell"), "{text}");
+    assert!(text.contains("3 x 59-60, 3 x 60"), "{text}");
+    assert!(text.contains("Welch's test of process runs,"), "{text}");
+    // Blocks, where that is what was compared.
+    let single = Rules { allow_single_run: true, ..Rules::default() };
+    let of = |seed, level| processes(seed, 1, 1, 200, level, Noise { process: 0.0, within: 0.03 });
+    let text = compared(&single, &of(62, 20_000.0), &of(63, 20_200.0))?.to_text(None, 140, Symbols::Ascii);
+    assert!(text.contains("more blocks a side (More) would tell"), "{text}");
+    assert!(text.contains("by    Welch's test of blocks within the process runs,"), "{text}");
+    // No valid value, on either side or both.
+    let none = || {
+        let mut all = of(64, 20_000.0);
+        all.iter_mut().flat_map(|process| &mut process.rows).for_each(|row| row.value = None);
+        all
+    };
+    for rules in [Rules::default(), single] {
+        for (base, new, sides) in
+            [(none(), of(65, 2e4), "base"), (of(65, 2e4), none(), "new"), (none(), none(), "base and in new")]
+        {
+            let found = compared(&rules, &base, &new)?;
+            assert_eq!(only(&found)?, ("INCONCLUSIVE", format!("no valid value in {sides}")));
+        }
+    }
     Ok(())
 }
 
@@ -229,7 +300,7 @@ fn the_self_test_asks_for_cycles_where_verdicts_do() -> TestOutcome {
     for (number, process) in states.iter_mut().enumerate() {
         for row in &mut process.rows {
             row.clock_mode = "free".into();
-            row.sm_clock_mhz = Some(if number % 2 == 0 { 1_980 } else { 1_800 });
+            row.sm_clock_mhz = Some(if number.is_multiple_of(2) { 1_980 } else { 1_800 });
         }
     }
     let test = self_tested(&Rules::default(), &states)?;
@@ -260,7 +331,7 @@ fn values_of_any_size_are_compared() -> TestOutcome {
 /// Process runs of which every other one takes 10 % longer.
 fn in_two_states(process_runs: usize) -> Vec<Process> {
     let of = |number: usize| {
-        let level = if number % 2 == 0 { 20_000.0 } else { 22_000.0 };
+        let level = if number.is_multiple_of(2) { 20_000.0 } else { 22_000.0 };
         processes(number as u64, 1, 1, 50, level, QUIET).remove(0)
     };
     (0..process_runs).map(of).collect()
