@@ -1,6 +1,6 @@
 //! Datasets that are looked at together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,6 +21,7 @@ use crate::losses::Cause;
 #[derive(Debug)]
 pub struct Collection {
     pub(crate) members: Vec<Member>,
+    repeated: Vec<PathBuf>,
 }
 
 /// A dataset among others.
@@ -56,27 +57,40 @@ pub struct LostRows {
 pub type Progress<'a> = &'a (dyn Fn(u64, u64) + Sync);
 
 impl Collection {
-    /// Opens datasets. A folder that is none itself, and has folders named `*.cuprof`, stands for these.
+    /// Opens datasets. A folder that is none itself, and has folders named `*.cuprof`, stands for these. One that is named
+    /// several times is read once.
     ///
     /// # Errors
     /// As [`Dataset::open`]; [`ErrorKind::Config`] where no folder is named.
     pub fn open<P: AsRef<Path>>(folders: impl IntoIterator<Item = P>) -> Result<Self> {
-        let mut members = Vec::new();
+        let (mut members, mut repeated) = (Vec::new(), Vec::new());
+        let mut known = BTreeSet::new();
         for folder in folders {
             for folder in datasets_in(folder.as_ref()) {
-                members.push(Member::open(folder)?);
+                // What is not there is for the reader to refuse.
+                if folder.canonicalize().is_ok_and(|folder| !known.insert(folder)) {
+                    repeated.push(folder);
+                } else {
+                    members.push(Member::open(folder)?);
+                }
             }
         }
         if members.is_empty() {
             return Err(Error::new(ErrorKind::Config, "no dataset was named"));
         }
-        Ok(Self { members })
+        Ok(Self { members, repeated })
     }
 
     /// The datasets.
     #[must_use]
     pub fn members(&self) -> &[Member] {
         &self.members
+    }
+
+    /// What was named again, by the same path or another, and is read once.
+    #[must_use]
+    pub fn repeated(&self) -> &[PathBuf] {
+        &self.repeated
     }
 
     /// The rows of a table in all of them.
@@ -106,6 +120,15 @@ impl Collection {
         self.members.iter().any(|member| !member.is_complete || !member.losses.is_empty())
     }
 
+    /// What is known to be missing, a sentence for each loss and each dataset that is not whole; empty unless
+    /// [`is_lossy`](Self::is_lossy).
+    #[must_use]
+    pub fn missing(&self) -> Vec<String> {
+        let lost = |lost: LostRows| format!("{} {}: {}", lost.count, lost.cause, lost.meaning);
+        let unfinished = self.members.iter().filter_map(Member::unfinished);
+        unfinished.chain(self.losses().into_iter().map(lost)).collect()
+    }
+
     /// What else everybody should know of the runs, a sentence each.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
@@ -113,12 +136,7 @@ impl Collection {
         let mut warnings = Vec::new();
         for member in &self.members {
             let path = member.path.display();
-            if !member.is_complete {
-                let what =
-                    "was not closed, or is not here as a whole: rows are missing, nobody knows how many";
-                let advice = if member.is_untidy { "; `cuprof recover` tidies and tells" } else { "" };
-                warnings.push(format!("{path} {what}{advice}"));
-            }
+            warnings.extend(member.unfinished());
             let facts = member.facts.iter().filter(|(key, _)| key.starts_with(WARNING));
             warnings.extend(facts.map(
                 |(_, told)| {
@@ -261,6 +279,13 @@ impl Member {
         }
         let is_untidy = is_untidy(&path);
         Ok(Self { path, facts, losses, is_complete, is_untidy, dataset })
+    }
+
+    /// What to say of one that is not whole.
+    fn unfinished(&self) -> Option<String> {
+        let what = "was not closed, or is not here as a whole: rows are missing, nobody knows how many";
+        let advice = if self.is_untidy { "; `cuprof recover` tidies and tells" } else { "" };
+        (!self.is_complete).then(|| format!("{} {what}{advice}", self.path.display()))
     }
 
     /// The name of a device, and what tells it from all others, where the facts have them.

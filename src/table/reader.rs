@@ -272,10 +272,21 @@ fn guarded<T>(path: &Path, read: impl FnOnce() -> Result<T, ParquetError>) -> Re
     std::panic::catch_unwind(AssertUnwindSafe(read))
         .unwrap_or_else(|_| Err(ParquetError::General("the reader panicked".into())))
         .map_err(|error| {
+            let hint = hint(&error);
             Error::new(ErrorKind::Format, format!("cannot read {}", shown(path)))
                 .with_source(error)
-                .with_hint("the file is damaged or was cut short")
+                .with_hint(hint)
         })
+}
+
+/// What to do about a file that cannot be read.
+fn hint(error: &ParquetError) -> &'static str {
+    // It has no kind of its own.
+    if error.to_string().contains("Disabled feature at compile time") {
+        "another program rewrote it with a compression that this crate does not read: have it write zstd, or none"
+    } else {
+        "the file is damaged or was cut short"
+    }
 }
 
 /// Refuses what this crate did not write, and what it cannot know yet. Returns the columns to hand out, if they are not
@@ -343,4 +354,16 @@ fn read_group(
     let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, part.metadata.clone());
     let mask = ProjectionMask::columns(builder.parquet_schema(), columns.iter().copied());
     builder.with_projection(mask).with_row_groups(vec![index]).with_batch_size(READ_BATCH_ROWS).build()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_compression_that_is_not_read_is_no_damage() {
+        let snappy = ParquetError::General("Disabled feature at compile time: snap".into());
+        assert!(hint(&snappy).contains("zstd"));
+        assert!(hint(&ParquetError::EOF("the end".into())).contains("cut short"));
+    }
 }

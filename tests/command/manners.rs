@@ -381,3 +381,85 @@ fn an_interrupted_replay_leaves_nothing() -> Outcome {
     drop(writer);
     Ok(())
 }
+
+#[test]
+fn what_ends_with_65_says_why_in_every_form() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let dataset = copy_of("quickstart.cuprof", folder.path())?;
+    fs::remove_file(dataset.join("losses-00000.parquet"))?;
+    let measurement = folder.path().join("measured.cuprof");
+    crate::measured::write_sweep(&measurement)?;
+    fs::remove_file(measurement.join("losses-00000.parquet"))?;
+    for arguments in [
+        "summary quickstart.cuprof",
+        "summary quickstart.cuprof -f markdown",
+        "summary quickstart.cuprof -f csv",
+        "summary quickstart.cuprof -f json",
+        "trace quickstart.cuprof -f collapsed",
+        "trace quickstart.cuprof",
+        "plot quickstart.cuprof",
+        "plot measured.cuprof",
+        "report measured.cuprof",
+        "report measured.cuprof -f csv",
+        "report measured.cuprof -f markdown",
+        "report measured.cuprof -f compat",
+        "compare measured.cuprof measured.cuprof --allow-single-run",
+        "compare measured.cuprof measured.cuprof --allow-single-run -f json",
+    ] {
+        let to = |more: &str| {
+            let words = arguments.split(' ').chain(more.split_whitespace());
+            let output = cuprof().args(words).current_dir(folder.path()).output()?;
+            Ok::<_, std::io::Error>((
+                output.status.code(),
+                String::from_utf8_lossy(&output.stderr).into_owned(),
+            ))
+        };
+        let (code, said) = to("")?;
+        let tells = said.contains("rows are missing") && said.contains("--allow-losses makes it 0");
+        assert!(code == Some(65) && tells, "{arguments}: {code:?} {said}");
+        let (code, said) = to("--allow-losses")?;
+        assert!(code != Some(65) && said.is_empty(), "{arguments}: {code:?} {said}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_dataset_that_is_named_twice_is_read_once() -> Outcome {
+    let once = line("summary graph.cuprof")?.expect(0)?;
+    let twice = line("summary graph.cuprof ./graph.cuprof/")?.expect(0)?;
+    assert_eq!(twice.out, once.out);
+    assert_eq!(twice.err, "note: ./graph.cuprof/ was named before, and is read once\n");
+    Ok(())
+}
+
+#[test]
+fn a_report_takes_the_path_that_standard_input_has() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    crate::measured::write_sweep(&folder.path().join("measured.cuprof"))?;
+    fs::write(folder.path().join("one"), "measured.cuprof\n")?;
+    fs::write(folder.path().join("two"), "measured.cuprof\nother.cuprof\n")?;
+    let report = |input: &str| -> Result<Run, Box<dyn std::error::Error>> {
+        let input = fs::File::open(folder.path().join(input))?;
+        finished(cuprof().args(["report", "-"]).current_dir(folder.path()).stdin(input))
+    };
+    let named = finished(cuprof().args(["report", "measured.cuprof"]).current_dir(folder.path()))?;
+    assert_eq!(report("one")?.expect(0)?.out, named.expect(0)?.out);
+    assert!(report("two")?.expect(64)?.err.contains("a report is of one dataset"));
+    Ok(())
+}
+
+#[test]
+fn pages_of_the_manual_are_not_replaced_unasked() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    fs::write(folder.path().join("cuprof-plot.1"), "mine")?;
+    let man = |more: &[&str]| finished(cuprof().args(["man", "-o"]).arg(folder.path()).args(more));
+    let refused = man(&[])?.expect(73)?;
+    assert!(refused.err.contains("cuprof-plot.1 exists"), "{}", refused.err);
+    let left: Vec<_> = fs::read_dir(folder.path())?.flatten().map(|entry| entry.file_name()).collect();
+    assert_eq!(left, ["cuprof-plot.1"]);
+    assert_eq!(fs::read_to_string(folder.path().join("cuprof-plot.1"))?, "mine");
+    man(&["--force"])?.expect(0)?;
+    assert!(fs::read_to_string(folder.path().join("cuprof-plot.1"))?.contains(".TH"));
+    assert!(folder.path().join("cuprof.1").exists());
+    Ok(())
+}

@@ -162,7 +162,7 @@ fn counted(folder: &Path) -> Outcome {
     Ok(write_counted(folder, &ranges, &FACTS)?)
 }
 
-fn write_sweep(dataset: &Path) -> Outcome {
+pub fn write_sweep(dataset: &Path) -> Outcome {
     Ok(write_measured(dataset, &sweep(), Some("fp32"), &FACTS)?)
 }
 

@@ -75,6 +75,9 @@ pub enum Command {
         /// Folder for cuprof.1, cuprof-summary.1, and so on; created where it is not there
         #[arg(short, long, value_name = "DIR")]
         output: Option<PathBuf>,
+        /// Replace pages that exist
+        #[arg(long, requires = "output")]
+        force: bool,
     },
 }
 
@@ -268,7 +271,7 @@ pub struct Summary {
 
 #[derive(Args, Debug)]
 pub struct Report {
-    /// The dataset of a measurement
+    /// The dataset of a measurement; `-` reads its path from standard input
     #[arg(value_name = "PATH")]
     pub path: PathBuf,
     #[command(flatten)]

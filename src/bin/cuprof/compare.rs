@@ -6,7 +6,7 @@ use cuprof::analysis::terminal;
 use cuprof::compare::{Collection, Compared, FailOn, Rules, SelfTest};
 
 use crate::args::{self, CompareFormat};
-use crate::exit::{Failure, USAGE};
+use crate::exit::{Failure, INPUT, USAGE, verdict};
 use crate::output::{refuse_existing, refuse_inside, write_text};
 
 pub fn run(compare: &args::Compare) -> Result<u8, Failure> {
@@ -22,6 +22,7 @@ pub fn run(compare: &args::Compare) -> Result<u8, Failure> {
     refuse_inside(output, [&compare.base].into_iter().chain(&compare.new).map(PathBuf::as_path))?;
     let rules = rules(compare);
     let base = Collection::open([&compare.base])?;
+    let mut missing = base.missing();
     let (text, code) = if compare.aa {
         let test = rules.self_test(&base)?;
         (print_self_test(&test, compare, output.is_none()), test.exit_code(compare.allow_losses))
@@ -31,7 +32,11 @@ pub fn run(compare: &args::Compare) -> Result<u8, Failure> {
                 [old, new] => rules.compare_annotations(&base, old, new)?,
                 _ => return Err(Failure::new(USAGE, "--annotations takes two names")),
             },
-            (None, Some(new)) => rules.compare(&base, &Collection::open([new])?)?,
+            (None, Some(new)) => {
+                let new = Collection::open([new])?;
+                missing.extend(new.missing());
+                rules.compare(&base, &new)?
+            }
             (None, None) => return Err(Failure::new(USAGE, "there is nothing to compare with")),
         };
         let code = compared.exit_code(fail_on(compare), compare.allow_losses);
@@ -40,6 +45,7 @@ pub fn run(compare: &args::Compare) -> Result<u8, Failure> {
     match write_text(output, destination.force, &text) {
         // Who reads no further still wants to know how it ends.
         Err(failure) if !failure.is_closed_pipe() => Err(failure),
+        _ if code == INPUT => Ok(verdict(&missing, compare.allow_losses)),
         _ => Ok(code),
     }
 }

@@ -89,11 +89,28 @@ impl Failure {
     /// Says it, unless there is nothing to say.
     pub fn report(self) -> ExitCode {
         if !self.what.is_empty() {
-            // Nobody can be told that nobody can be told.
-            let _ = writeln!(std::io::stderr(), "error: {}", printable(&self.what));
+            say(&format!("error: {}", self.what));
         }
         ExitCode::from(self.code)
     }
+}
+
+/// The exit code of a result that has been printed. Where that is not 0, says what is missing and how to let it be.
+pub fn verdict(missing: &[String], allow_losses: bool) -> u8 {
+    if missing.is_empty() || allow_losses {
+        return SUCCESS;
+    }
+    for what in missing {
+        say(&format!("incomplete: {what}"));
+    }
+    say("  therefore exit code 65; --allow-losses makes it 0");
+    INPUT
+}
+
+/// What is no error and has to be known, on standard error.
+pub fn say(what: &str) {
+    // Nobody can be told that nobody can be told.
+    let _ = writeln!(std::io::stderr(), "{}", printable(what));
 }
 
 /// A path in a message, on one line whatever it is called.

@@ -47,6 +47,6 @@ fn dispatch(command: Command) -> Result<u8, Failure> {
         Command::Metrics(metrics) => tools::metrics::run(&metrics),
         Command::Clocks { what: ClocksCommand::Reset } => tools::reset_clocks(),
         Command::Completions { shell } => tools::completions(shell),
-        Command::Man { output } => tools::man(output.as_deref()),
+        Command::Man { output, force } => tools::man(output.as_deref(), force),
     }
 }

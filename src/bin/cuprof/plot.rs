@@ -12,9 +12,9 @@ use cuprof::plot::{
 use cuprof::{ErrorKind, Table};
 
 use crate::args::{Destination, Input};
-use crate::exit::{Failure, USAGE};
+use crate::exit::{Failure, USAGE, verdict};
 use crate::output::Output;
-use crate::show::{open, verdict};
+use crate::show::open;
 
 pub const HELP: &str = "\
 Examples:
@@ -185,7 +185,7 @@ pub fn plot(arguments: &PlotArguments) -> Result<u8, Failure> {
         return Err(output.failed(&error));
     }
     output.finish()?;
-    Ok(verdict(&collection, &arguments.input))
+    Ok(verdict(&collection.missing(), arguments.input.allow_losses))
 }
 
 /// What to write: what was asked for, else what the name says.

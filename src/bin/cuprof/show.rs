@@ -7,7 +7,7 @@ use cuprof::analysis::{Collection, Section, TraceError, View, terminal};
 use cuprof::bench::Report;
 
 use crate::args::{self, Format, Input, ReportFormat, TraceFormat};
-use crate::exit::{Failure, INPUT, INTERNAL, SUCCESS};
+use crate::exit::{Failure, INPUT, INTERNAL, USAGE, say, shown, verdict};
 use crate::output::{Meter, Output, refuse_existing, refuse_inside, write_text};
 
 pub fn summary(summary: &args::Summary) -> Result<u8, Failure> {
@@ -23,7 +23,7 @@ pub fn summary(summary: &args::Summary) -> Result<u8, Failure> {
         (Format::Csv, _) if summary.show.is_empty() => Section::Kernels,
         (Format::Csv, _) => {
             let what = "csv prints one section: name one with --show, or use --format json";
-            return Err(Failure::new(crate::exit::USAGE, what));
+            return Err(Failure::new(USAGE, what));
         }
         _ => Section::Kernels,
     };
@@ -43,12 +43,18 @@ pub fn summary(summary: &args::Summary) -> Result<u8, Failure> {
         Format::Json => digest.to_json(&view),
     };
     write_text(output, destination.force, &text)?;
-    Ok(verdict(&collection, &summary.input))
+    Ok(verdict(&collection.missing(), summary.input.allow_losses))
 }
 
 pub fn report(arguments: &args::Report) -> Result<u8, Failure> {
-    refuse_inside(arguments.destination.output.as_deref(), [arguments.path.as_path()])?;
-    let report = Report::open(&arguments.path)?;
+    let paths = named(std::slice::from_ref(&arguments.path))?;
+    let [path] = paths.as_slice() else {
+        let what = format!("a report is of one dataset, and standard input names {}", paths.len());
+        return Err(Failure::new(USAGE, what));
+    };
+    refuse_inside(arguments.destination.output.as_deref(), [path.as_path()])?;
+    let report = Report::open(path)?;
+    let collection = Collection::open([path])?;
     let text = match arguments.format {
         ReportFormat::Text => report.to_string(),
         ReportFormat::Markdown => report.markdown(),
@@ -56,8 +62,7 @@ pub fn report(arguments: &args::Report) -> Result<u8, Failure> {
         ReportFormat::Compat => report.compat_csv(),
     };
     write_text(arguments.destination.output.as_deref(), arguments.destination.force, &text)?;
-    let is_whole = report.losses().is_empty() || arguments.allow_losses;
-    Ok(if is_whole { SUCCESS } else { INPUT })
+    Ok(verdict(&collection.missing(), arguments.allow_losses))
 }
 
 pub fn trace(trace: &args::Trace) -> Result<u8, Failure> {
@@ -86,7 +91,7 @@ pub fn trace(trace: &args::Trace) -> Result<u8, Failure> {
             output.finish()?;
         }
     }
-    Ok(verdict(&collection, &trace.input))
+    Ok(verdict(&collection.missing(), trace.input.allow_losses))
 }
 
 fn view(summary: &args::Summary) -> View {
@@ -106,26 +111,30 @@ fn view(summary: &args::Summary) -> View {
 
 /// Opens what was named.
 pub fn open(input: &Input) -> Result<Collection, Failure> {
-    let mut paths: Vec<PathBuf> = Vec::new();
-    for path in &input.paths {
+    let collection = Collection::open(named(&input.paths)?)?;
+    for path in collection.repeated() {
+        say(&format!("note: {} was named before, and is read once", shown(path)));
+    }
+    Ok(collection)
+}
+
+/// The paths; for `-`, those that standard input has.
+fn named(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+    let mut named: Vec<PathBuf> = Vec::new();
+    for path in paths {
         if path == Path::new("-") {
             for line in std::io::stdin().lock().lines() {
                 let line = line.map_err(|error| Failure::new(INPUT, format!("standard input: {error}")))?;
-                paths.extend((!line.is_empty()).then(|| line.into()));
+                named.extend((!line.is_empty()).then(|| line.into()));
             }
         } else {
-            paths.push(path.clone());
+            named.push(path.clone());
         }
     }
-    Ok(Collection::open(paths)?)
+    Ok(named)
 }
 
 /// Where the datasets are.
 pub fn folders(collection: &Collection) -> impl Iterator<Item = &Path> {
     collection.members().iter().map(|member| member.path.as_path())
-}
-
-/// The exit code of a result that has been printed.
-pub fn verdict(collection: &Collection, input: &Input) -> u8 {
-    if collection.is_lossy() && !input.allow_losses { INPUT } else { SUCCESS }
 }

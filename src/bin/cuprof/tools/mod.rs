@@ -9,7 +9,7 @@ use clap::CommandFactory;
 use cuprof::{ErrorKind, ResetOutcome};
 
 use crate::args::{self, Arguments};
-use crate::exit::{Failure, INPUT, NOT_READY, OUTPUT, SUCCESS, UNAVAILABLE, shown};
+use crate::exit::{Failure, NOT_READY, OUTPUT, SUCCESS, UNAVAILABLE, shown, verdict};
 use crate::output::{Output, Unfinished, cannot, refuse_existing, write_text};
 
 pub fn doctor() -> Result<u8, Failure> {
@@ -75,7 +75,8 @@ pub fn replay(replay: &args::Replay) -> Result<u8, Failure> {
     if let Some(error) = failed {
         return Err(error.into());
     }
-    Ok(if profile.losses().is_empty() || replay.allow_losses { SUCCESS } else { INPUT })
+    let lost = |loss: &cuprof::Loss| format!("{} {}: {}", loss.count, loss.cause, loss.meaning);
+    Ok(verdict(&profile.losses().iter().map(lost).collect::<Vec<_>>(), replay.allow_losses))
 }
 
 /// Moves a dataset out of the way; it is removed when the result is dropped. What is no dataset is not touched.
@@ -106,12 +107,24 @@ pub fn completions(shell: clap_complete::Shell) -> Result<u8, Failure> {
     Ok(SUCCESS)
 }
 
-pub fn man(folder: Option<&Path>) -> Result<u8, Failure> {
+pub fn man(folder: Option<&Path>, force: bool) -> Result<u8, Failure> {
     let failed = |error: std::io::Error| Failure::new(OUTPUT, format!("cannot write the manual: {error}"));
     match folder {
         Some(folder) => {
             std::fs::create_dir_all(folder).map_err(failed)?;
-            clap_mangen::generate_to(Arguments::command(), folder).map_err(failed)?;
+            let unfinished = Unfinished::beside(&folder.join("pages"))?;
+            std::fs::create_dir(unfinished.path()).map_err(failed)?;
+            clap_mangen::generate_to(Arguments::command(), unfinished.path()).map_err(failed)?;
+            let pages: Vec<_> = std::fs::read_dir(unfinished.path())
+                .and_then(|entries| entries.map(|entry| Ok(entry?.file_name())).collect())
+                .map_err(failed)?;
+            // All of them or none.
+            for page in &pages {
+                refuse_existing(&folder.join(page), force)?;
+            }
+            for page in &pages {
+                std::fs::rename(unfinished.path().join(page), folder.join(page)).map_err(failed)?;
+            }
         }
         None => {
             let mut output = Output::create(None, false)?;
