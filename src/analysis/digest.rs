@@ -55,6 +55,11 @@ pub struct Digest {
     pub losses: Vec<LostRows>,
     /// What else everybody should know of the runs, a sentence each.
     pub warnings: Vec<String>,
+    /// T0: when the first record of the datasets begins, in nanoseconds since the Unix epoch. From here a filter's times
+    /// are counted, which does not apply to it.
+    pub start_ns: Option<i64>,
+    /// When the first of these kernels and transfers starts, in nanoseconds since the Unix epoch.
+    pub first_ns: Option<i64>,
     /// Everything in one line.
     pub counts: Counts,
     /// Ranges by path: parents before their children, siblings by GPU time.
@@ -99,8 +104,8 @@ impl Collection {
         let total: u64 = total.iter().sum();
         let done = AtomicU64::new(0);
         let told = |rows: u64| progress(done.fetch_add(rows, Ordering::Relaxed) + rows, total);
-        let start_ns = if filter.is_relative() { self.start_ns()?.unwrap_or(0) } else { 0 };
-        let window = filter.window(start_ns)?;
+        let start_ns = self.start_ns()?;
+        let window = filter.window(start_ns.unwrap_or(0))?;
         let seen = || Seen::new(filter, window);
 
         let columns = if filter.is_all() { &LAUNCH_COLUMNS[..7] } else { &LAUNCH_COLUMNS[..] };
@@ -200,6 +205,8 @@ impl Collection {
             datasets: self.members().iter().map(DatasetFacts::of).collect(),
             losses: self.losses(),
             warnings: self.warnings(),
+            start_ns,
+            first_ns: span.map(|(start, _)| start),
             counts,
             ranges: tree(instances, own, counts.kernel_ns, filter.is_all()),
             kernels: kernel_summaries(kernels, counts.kernel_ns),

@@ -10,6 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 #[derive(Clone, Debug)]
 pub struct Pattern {
     text: String,
+    is_glob: bool,
     /// Matches names.
     whole: Regex,
     /// Matches paths of ranges, and those of the ranges inside.
@@ -46,7 +47,7 @@ impl Pattern {
         body.push(')');
         let whole = compiled(pattern, &format!(r"\A{body}\z"))?;
         let inside = compiled(pattern, &format!(r"\A{body}(?s:/.*)?\z"))?;
-        Ok(Self { text: pattern.to_owned(), whole, inside })
+        Ok(Self { text: pattern.to_owned(), is_glob: true, whole, inside })
     }
 
     /// A regular expression, which matches anywhere in a name (syntax of the crate `regex-lite`).
@@ -55,7 +56,11 @@ impl Pattern {
     /// [`ErrorKind::Config`] where it is none, with the place.
     pub fn regex(pattern: &str) -> Result<Self> {
         let regex = compiled(pattern, pattern)?;
-        Ok(Self { text: pattern.to_owned(), whole: regex.clone(), inside: regex })
+        Ok(Self { text: pattern.to_owned(), is_glob: false, whole: regex.clone(), inside: regex })
+    }
+
+    pub(crate) fn is_glob(&self) -> bool {
+        self.is_glob
     }
 
     /// Whether a name matches.

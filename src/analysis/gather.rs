@@ -11,7 +11,7 @@ use super::tree::{Instances, Own};
 use crate::error::Result;
 use crate::summary::Counts;
 use crate::table::collection::Place;
-use crate::table::columns::{Names, boolean, int64, uint32, value};
+use crate::table::columns::{Names, boolean, duration_ns, int64, uint32, value};
 
 #[derive(Clone, Copy, Default)]
 pub(super) struct KernelSums {
@@ -148,7 +148,7 @@ impl<'a> Seen<'a> {
                     continue;
                 }
             }
-            let duration = value(durations, row);
+            let duration = duration_ns(durations, row);
             self.counts.launches += 1;
             let duration_ns = duration.unwrap_or(0);
             match self.own.get_mut(path as usize) {
@@ -227,7 +227,7 @@ impl<'a> Seen<'a> {
             };
             let piece = Self::spans(&mut self.queues, queue, place.group);
             piece.transfers += 1;
-            let Some(duration_ns) = value(durations, row) else {
+            let Some(duration_ns) = duration_ns(durations, row) else {
                 self.counts.invalid_transfers += 1;
                 continue;
             };

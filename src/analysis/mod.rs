@@ -12,6 +12,7 @@ mod report;
 mod tests;
 mod trace;
 mod tree;
+mod unmatched;
 
 pub use crate::error::printable;
 pub use crate::table::collection::{Collection, LostRows, Member, Progress};

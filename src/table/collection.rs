@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use arrow_array::{Array, RecordBatch};
+use arrow_array::RecordBatch;
 
-use super::columns::{Texts, int64};
+use super::columns::{Texts, duration_ns, int64};
 use super::files::is_untidy;
 use super::reader::{Dataset, Group};
 use super::rows::WARNING;
@@ -210,8 +210,7 @@ impl Collection {
         }
     }
 
-    /// When the first thing of the datasets begins: a range, a kernel or a transfer with valid times, or a run of a
-    /// measurement.
+    /// When the first record of the datasets begins: of kernels and transfers, the first with valid times.
     pub(crate) fn start_ns(&self) -> Result<Option<i64>> {
         let mut first: Option<i64> = None;
         let mut take = |ns: i64| first = Some(first.map_or(ns, |first: i64| first.min(ns)));
@@ -220,6 +219,11 @@ impl Collection {
             (Table::Launches, &["start_ns", "duration_ns"][..]),
             (Table::Transfers, &["start_ns", "duration_ns"][..]),
             (Table::Samples, &["start_ns"][..]),
+            (Table::Marks, &["start_ns"][..]),
+            (Table::ApiCalls, &["start_ns"][..]),
+            (Table::Overheads, &["start_ns"][..]),
+            (Table::Synchronizations, &["start_ns"][..]),
+            (Table::MemoryOperations, &["start_ns"][..]),
         ] {
             for found in self.scan(
                 table,
@@ -230,7 +234,10 @@ impl Collection {
                     let starts = int64(batch, 0)?;
                     let durations = if columns.len() > 1 { Some(int64(batch, 1)?) } else { None };
                     for (row, start) in starts.values().iter().enumerate() {
-                        if durations.is_none_or(|durations| durations.is_valid(row)) {
+                        // Without a valid time, it may be zero.
+                        if *start > 0
+                            && durations.is_none_or(|durations| duration_ns(durations, row).is_some())
+                        {
                             *first = Some(first.map_or(*start, |first| first.min(*start)));
                         }
                     }

@@ -46,6 +46,11 @@ pub(crate) fn value<T: arrow_array::ArrowPrimitiveType>(
     column.is_valid(row).then(|| column.value(row))
 }
 
+/// The duration of a row; none where it is null, or negative, as nothing lasts.
+pub(crate) fn duration_ns(column: &PrimitiveArray<arrow_array::types::Int64Type>, row: usize) -> Option<i64> {
+    value(column, row).filter(|ns| *ns >= 0)
+}
+
 /// Distinct texts of a dictionary-encoded column, each with a number.
 #[derive(Default)]
 pub(crate) struct Names {

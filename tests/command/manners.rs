@@ -463,3 +463,38 @@ fn pages_of_the_manual_are_not_replaced_unasked() -> Outcome {
     assert!(folder.path().join("cuprof.1").exists());
     Ok(())
 }
+
+#[test]
+fn a_filter_that_finds_nothing_says_what_is_near() -> Outcome {
+    for (filter, said) in [
+        (
+            "--kernel gemm",
+            "no kernel matches gemm; it has to match as a whole, and '*gemm*' matches gemm anywhere; near are gemm(",
+        ),
+        ("--kernel-regex ^gemn", "no kernel matches ^gemn; near are gemm("),
+        ("--range step", "'*step*' matches step anywhere; near are epoch/step"),
+        ("--range epohc", "near are epoch"),
+        ("--device 3", "there is no device 3; there are 0\n"),
+        ("--stream 1,2", "there is no stream 1, 2; there are 13, "),
+        (
+            "--from 5s",
+            "no kernel or transfer meets all of it: from 5000 ms; the last kernel or transfer ends ",
+        ),
+        ("--range loader --kernel *gemm*", "meets all of it: kernel *gemm*, range loader\n"),
+    ] {
+        for command in ["summary", "summary -f csv", "trace", "trace -f collapsed"] {
+            // Ranges are drawn, too.
+            if command == "trace" && filter.contains("--range loader") {
+                continue;
+            }
+            let output =
+                cuprof().args(format!("{command} quickstart.cuprof {filter}").split(' ')).output()?;
+            let err = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(0), "{command} {filter}: {err}");
+            assert!(err.starts_with("note: ") && err.contains(said), "{command} {filter}: {err}");
+        }
+    }
+    // What a range has no launches in is found.
+    assert_eq!(line("summary quickstart.cuprof --range epoch/step/loss")?.expect(0)?.err, "");
+    Ok(())
+}

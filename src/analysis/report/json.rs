@@ -25,6 +25,8 @@ pub(super) fn json(digest: &Digest, view: &View) -> String {
     object.insert("filter".to_owned(), json!(digest.filter));
     object.insert("datasets".to_owned(), Value::Array(datasets));
     object.insert("warnings".to_owned(), json!(digest.warnings));
+    object.insert("start_ns".to_owned(), json!(digest.start_ns));
+    object.insert("first_ns".to_owned(), json!(digest.first_ns));
     object.insert(
         "counts".to_owned(),
         json!({

@@ -77,6 +77,12 @@ fn head(page: &mut Page, digest: &Digest) {
         let [kernels, transfers, span] = [counts.kernel_ns, counts.transfer_ns, counts.span_ns].map(time);
         page.paragraph("", "", &format!("{kernels} in kernels, {transfers} in transfers, within {span}"));
     }
+    if let (Some(start), Some(first)) = (digest.start_ns, digest.first_ns) {
+        let after =
+            page.time(first.saturating_sub(start)).trim().replace("  ", " ").replace(' ', JOINED_SPACE);
+        let line = format!("from {after} after T0 on; T0 is the first record, @{start}");
+        page.paragraph("", "", &line);
+    }
 }
 
 fn ranges(page: &mut Page, digest: &Digest, view: &View) {

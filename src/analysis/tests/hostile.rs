@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use super::samples::*;
-use crate::analysis::{Collection, Digest, Filter, Section, View};
+use crate::analysis::{Collection, Digest, Filter, Moment, Section, View};
 use crate::error::ErrorKind;
 use crate::summary::Symbols;
 use crate::table::writer::{DatasetWriter, TableSink, WriterOptions};
@@ -190,6 +190,72 @@ fn datasets_of_different_gpus_are_different_devices() -> Outcome {
             .map(|device| (device.uuid.as_deref(), device.busy.launches, device.streams.len()))
             .collect();
         assert_eq!(devices, [(Some("GPU-1"), 2, 2), (Some("GPU-2"), 1, 1)]);
+    }
+    Ok(())
+}
+
+#[test]
+fn times_at_the_end_of_all_times_are_drawn_or_left_out() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    write(folder.path(), |sink| {
+        for (start, duration) in [(i64::MIN, i64::MAX), (i64::MAX - 1, i64::MAX), (i64::MIN, 0), (5, 10)] {
+            let mut row = launch("k", 0, "", 0, 0);
+            (row.work.start_ns, row.work.duration_ns) = (start, Some(duration));
+            sink.launch(&row);
+            let mut row = transfer("host to device", 8, 0, 0);
+            (row.work.start_ns, row.work.duration_ns) = (start, Some(duration));
+            sink.transfer(&row);
+        }
+    })?;
+    let digest = digest(folder.path())?;
+    assert_eq!((digest.counts.launches, digest.counts.transfers, digest.counts.invalid_launches), (4, 4, 0));
+    assert!(digest.to_text(&View::default(), 80, Symbols::Ascii).contains("4 launches"));
+    let collection = Collection::open([folder.path()])?;
+    let traced = collection.write_perfetto(&Filter::default(), &mut Vec::new(), &|_, _| {})?;
+    assert_eq!((traced.slices, traced.left_out), (4, 4));
+    Ok(())
+}
+
+#[test]
+fn nothing_lasts_less_than_no_time() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    write(folder.path(), |sink| {
+        for duration in [-100, 10] {
+            let mut row = launch("k", 0, "", 1_000, 0);
+            row.work.duration_ns = Some(duration);
+            sink.launch(&row);
+        }
+    })?;
+    let digest = digest(folder.path())?;
+    assert_eq!((digest.counts.launches, digest.counts.invalid_launches), (2, 1));
+    assert_eq!((digest.kernels[0].calls, digest.kernels[0].min_ns), (1, 10));
+    let text = digest.to_text(&View::default(), 80, Symbols::Ascii);
+    assert!(text.contains("1 launch without valid times"), "{text}");
+    let collection = Collection::open([folder.path()])?;
+    let traced = collection.write_perfetto(&Filter::default(), &mut Vec::new(), &|_, _| {})?;
+    assert_eq!((traced.slices, traced.left_out), (1, 1));
+    Ok(())
+}
+
+#[test]
+fn the_times_of_a_filter_count_from_the_zero_that_is_told() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    write(folder.path(), |sink| {
+        range(1, 0, "step", "step", 0, 9_000_000).iter().for_each(|row| sink.range(row));
+        sink.launch(&launch("k", 1, "step", 8_000_000, 10));
+    })?;
+    let all = digest(folder.path())?;
+    let (start, first) = (all.start_ns.ok_or("no zero")?, all.first_ns.ok_or("no first")?);
+    assert_eq!((start, first - start), (START_NS, 8_000_000));
+    let text = all.to_text(&View::default(), 80, Symbols::Ascii);
+    assert!(
+        text.contains(&format!("from 8.000 ms after T0 on; T0 is the first record, @{START_NS}")),
+        "{text}"
+    );
+    for (from, launches) in [(first - start, 1), (first - start + 1, 0)] {
+        let filter = Filter { from: Some(Moment::AfterStart(from)), ..Filter::default() };
+        let digest = Collection::open([folder.path()])?.digest(&filter, &|_, _| {})?;
+        assert_eq!((digest.counts.launches, digest.start_ns), (launches, Some(start)));
     }
     Ok(())
 }

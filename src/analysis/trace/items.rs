@@ -6,7 +6,7 @@ use arrow_array::{Array, RecordBatch};
 
 use super::tracks::Owner;
 use crate::error::Result;
-use crate::table::columns::{Names, boolean, int64, uint16, uint32, value};
+use crate::table::columns::{Names, boolean, duration_ns, int64, uint16, uint32, value};
 use crate::table::schema::Table;
 
 /// Something to draw.
@@ -301,7 +301,7 @@ pub(super) fn items(
             let of_transfers =
                 if is_launch { None } else { Some((int64(batch, 14)?.values(), boolean(batch, 17)?)) };
             for row in rows {
-                let Some(duration_ns) = value(durations, row) else {
+                let Some(duration_ns) = duration_ns(durations, row) else {
                     left_out += 1;
                     continue;
                 };
@@ -309,7 +309,7 @@ pub(super) fn items(
                 let work = Work {
                     call: value(leads, row)
                         .zip(value(threads, row))
-                        .map(|(lead, thread)| (start_ns - lead, thread)),
+                        .map(|(lead, thread)| (start_ns.saturating_sub(lead), thread)),
                     correlation: correlations[row],
                     graph: value(graphs, row),
                     graph_node: value(nodes, row),

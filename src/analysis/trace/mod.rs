@@ -18,7 +18,7 @@ use self::proto::{COUNTER, INSTANT, SLICE_BEGIN, SLICE_END};
 use self::tracks::{Owner, Tracks};
 use self::windows::Windows;
 use super::filter::Filter;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::table::collection::{Collection, Progress};
 
 /// Why a trace is not whole.
@@ -137,7 +137,8 @@ impl Collection {
             for window in receiver {
                 drawing.window(window?)?;
             }
-            reading.join().map_err(|_| TraceError::Write(io::Error::other("the reading thread panicked")))
+            let panicked = |_| Error::new(ErrorKind::Call, "a reading thread panicked").into();
+            reading.join().map_err(panicked)
         })?;
         to_end(drawing, left_out)
     }
@@ -253,7 +254,7 @@ impl Drawing<'_> {
             }
             What::Transfer(transfer) => {
                 packets.named("transfer", name, item.name.as_ref());
-                transfer_arguments(packets, transfer, item.end_ns - item.start_ns);
+                transfer_arguments(packets, transfer, item.end_ns.saturating_sub(item.start_ns));
             }
             What::Range(range) => {
                 packets.named("range", name, item.name.as_ref());

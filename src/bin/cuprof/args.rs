@@ -142,7 +142,8 @@ Examples:
 
 Threads have their ranges, launching calls and marks; devices have their streams; arrows lead from a
 launching call to its kernel. The runs of a measurement have a track, and their clocks, temperature
-and power are counters. Viewers hold about a gigabyte: take a part of a long run by --from and --to.";
+and power are counters. A viewer counts from the first thing that is drawn: without filters that is T0, or
+a launching call before it. Its raw stamps are nanoseconds since the Unix epoch, which --from @N takes. Viewers hold about a gigabyte: take a part of a long run by --from and --to.";
 
 const CLOCKS_HELP: &str = "\
 Examples:
@@ -207,11 +208,11 @@ pub struct Input {
     /// Only these streams, by CUPTI's ids
     #[arg(long, value_name = "N", help_heading = "Filters", value_delimiter = ',')]
     pub stream: Vec<u32>,
-    /// Only what starts this long after the first thing recorded, or later: 1.5s, 200ms, 10us, 5ns; @N is a stamp of the
-    /// tables, in nanoseconds since the Unix epoch
+    /// Only what starts this long after T0, or later: 1.5s, 200ms, 10us, 5ns. T0 is the first record of all datasets that
+    /// are named, which `cuprof summary` prints. @N is a stamp of the tables, in nanoseconds since the Unix epoch
     #[arg(long, value_name = "TIME", help_heading = "Filters", value_parser = moment)]
     pub from: Option<Moment>,
-    /// Only what starts before this
+    /// Only what starts before this, which is counted in the same way
     #[arg(long, value_name = "TIME", help_heading = "Filters", value_parser = moment)]
     pub to: Option<Moment>,
 

@@ -3,7 +3,7 @@
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
-use cuprof::analysis::{Collection, Section, TraceError, View, terminal};
+use cuprof::analysis::{Collection, Filter, Section, TraceError, View, terminal};
 use cuprof::bench::Report;
 
 use crate::args::{self, Format, Input, ReportFormat, TraceFormat};
@@ -30,8 +30,15 @@ pub fn summary(summary: &args::Summary) -> Result<u8, Failure> {
     let collection = open(&summary.input)?;
     refuse_inside(output, folders(&collection))?;
     let meter = Meter::new("reading");
-    let digest = collection.digest(&summary.input.filter(), &|done, total| meter.tell(done, total))?;
+    let filter = summary.input.filter();
+    let digest = collection.digest(&filter, &|done, total| meter.tell(done, total))?;
     drop(meter);
+    let counts = &digest.counts;
+    // Ranges have no kernel, device or stream to be chosen by.
+    let of_ranges = filter.kernel.is_none() && filter.devices.is_empty() && filter.streams.is_empty();
+    if counts.launches + counts.transfers == 0 && (counts.ranges == 0 || !of_ranges) {
+        tell_unmatched(&collection, &filter)?;
+    }
     let text = match summary.format {
         Format::Text => {
             let (width, symbols) = terminal();
@@ -75,19 +82,26 @@ pub fn trace(trace: &args::Trace) -> Result<u8, Failure> {
     let tell = |done, total| meter.tell(done, total);
     match trace.format {
         TraceFormat::Collapsed => {
-            let stacks = collection.digest(&filter, &tell)?.to_collapsed();
+            let digest = collection.digest(&filter, &tell)?;
             drop(meter);
+            if digest.counts.launches == 0 {
+                tell_unmatched(&collection, &filter)?;
+            }
+            let stacks = digest.to_collapsed();
             write_text(path, destination.force, &stacks)?;
         }
         TraceFormat::Perfetto => {
             let mut output = Output::create_binary(path, destination.force)?;
-            match collection.write_perfetto(&filter, &mut output, &tell) {
-                Ok(_traced) => {}
+            let traced = match collection.write_perfetto(&filter, &mut output, &tell) {
+                Ok(traced) => traced,
                 Err(TraceError::Read(error)) => return Err(error.into()),
                 Err(TraceError::Write(error)) => return Err(output.failed(&error)),
                 Err(other) => return Err(Failure::new(INTERNAL, other.to_string())),
-            }
+            };
             drop(meter);
+            if traced.slices + traced.instants + traced.counter_values == 0 {
+                tell_unmatched(&collection, &filter)?;
+            }
             output.finish()?;
         }
     }
@@ -116,6 +130,14 @@ pub fn open(input: &Input) -> Result<Collection, Failure> {
         say(&format!("note: {} was named before, and is read once", shown(path)));
     }
     Ok(collection)
+}
+
+/// Says why a filter has found nothing.
+fn tell_unmatched(collection: &Collection, filter: &Filter) -> Result<(), Failure> {
+    if !filter.is_all() {
+        collection.unmatched(filter)?.iter().for_each(|why| say(&format!("note: {why}")));
+    }
+    Ok(())
 }
 
 /// The paths; for `-`, those that standard input has.

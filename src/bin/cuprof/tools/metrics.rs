@@ -7,7 +7,7 @@ use cuprof::analysis::printable;
 use cuprof::counters::{Catalogue, Metric, MetricKind, Plan, Preset, chips};
 
 use crate::args::{Chip, Metrics, MetricsCommand};
-use crate::exit::{Failure, SUCCESS, USAGE};
+use crate::exit::{Failure, SUCCESS, USAGE, say};
 use crate::output::write_text;
 
 pub fn run(metrics: &Metrics) -> Result<u8, Failure> {
@@ -70,13 +70,21 @@ fn without_device(error: cuprof::Error) -> cuprof::Error {
 
 fn list(catalogue: &Catalogue, words: &[String]) -> Result<String, Failure> {
     if !words.is_empty() {
-        return Ok(lines(catalogue.search(&words.join(" "))?));
+        let found = catalogue.search(&words.join(" "))?;
+        if found.is_empty() {
+            say(&no_metric(words));
+        }
+        return Ok(lines(found));
     }
     let mut text = String::new();
     for kind in MetricKind::ALL {
         text += &lines(catalogue.base_metrics(kind)?);
     }
     Ok(text)
+}
+
+fn no_metric(words: &[String]) -> String {
+    format!("note: no metric of this chip has in its name or description all of: {}", words.join(" "))
 }
 
 fn describe(catalogue: &Catalogue, names: &[String]) -> Result<String, Failure> {
