@@ -46,22 +46,15 @@ fn names(texts: &[String], width: f64) -> Names {
         return Names { upwards: false, every: 1, texts: texts.to_vec(), height: line };
     }
     // A few long names are shortened before they are turned.
-    let upright: Vec<String> = texts.iter().map(|text| font::shortened(text, TEXT, band - BETWEEN)).collect();
-    if band >= 90.0
-        && upright.iter().all(|short| texts.contains(short) || font::width(short, TEXT) > 70.0)
-        && all_differ(&upright)
-    {
+    let upright = font::shortened_together(texts, TEXT, band - BETWEEN);
+    if band >= 90.0 && upright.iter().all(|short| texts.contains(short) || font::width(short, TEXT) > 70.0) {
         return Names { upwards: false, every: 1, texts: upright, height: line };
     }
-    let short: Vec<String> = texts.iter().map(|text| font::shortened(text, TEXT, MAX_UPWARDS)).collect();
+    let short = font::shortened_together(texts, TEXT, MAX_UPWARDS);
     let height = short.iter().map(|text| font::width(text, TEXT)).fold(0.0, f64::max);
     // CAST: a few
     let every = ((line / band).ceil() as usize).max(1);
     Names { upwards: true, every, texts: short, height: height + 2.0 }
-}
-
-fn all_differ(texts: &[String]) -> bool {
-    texts.iter().enumerate().all(|(place, text)| !texts[..place].contains(text))
 }
 
 /// The room that a scale's texts and title take at the left of a panel.

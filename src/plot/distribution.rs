@@ -98,8 +98,8 @@ impl Measurements {
         let height = how.style.height.map_or(needed, f64::from).max(needed);
         let (mut scene, area) = frame.draw(&how.style, height);
         let palette = scene.palette;
-        let names: Vec<String> =
-            groups.iter().map(|group| font::shortened(&group.name, TEXT, MAX_NAME)).collect();
+        let names: Vec<String> = groups.iter().map(|group| group.name.clone()).collect();
+        let names = font::shortened_together(&names, TEXT, MAX_NAME);
         let left = names.iter().map(|name| font::width(name, TEXT)).fold(60.0, f64::max) + 10.0;
         let counts: Vec<String> = groups.iter().map(Group::count).collect();
         let right = counts.iter().map(|count| font::width(count, SMALL)).fold(0.0, f64::max) + 10.0;

@@ -59,7 +59,16 @@ pub(super) enum Swatch {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Entry {
     pub swatch: Swatch,
-    pub text: String,
+    /// In front of the name, and behind it: values, which are never shortened.
+    pub before: String,
+    pub name: String,
+    pub after: String,
+}
+
+impl Entry {
+    pub fn named(swatch: Swatch, name: String) -> Self {
+        Self { swatch, before: String::new(), name, after: String::new() }
+    }
 }
 
 /// What stands around the panels.
@@ -73,6 +82,8 @@ pub(super) struct Frame {
 
 /// Up to so many entries of a legend may take the whole width.
 const FEW: usize = 9;
+/// Names have so much room, whatever stands beside them.
+const NAME: f64 = 160.0;
 const SWATCH: f64 = 22.0;
 const BETWEEN_ENTRIES: f64 = 18.0;
 
@@ -112,22 +123,42 @@ impl Frame {
     fn legend(&self, scene: &mut Scene, top: f64, room: f64) -> f64 {
         // A few long names may have a line each.
         let most = if self.legend.len() <= FEW { room } else { room.min(360.0) } - SWATCH;
-        let texts: Vec<String> =
-            self.legend.iter().map(|entry| font::shortened(&entry.text, TEXT, most)).collect();
-        let widest = texts.iter().map(|text| font::width(text, TEXT)).fold(0.0, f64::max);
+        let beside = |entry: &Entry| font::width(&entry.before, TEXT) + font::width(&entry.after, TEXT);
+        let beside = self.legend.iter().map(beside).fold(0.0, f64::max);
+        let names: Vec<String> = self.legend.iter().map(|entry| entry.name.clone()).collect();
+        let names = font::shortened_together(&names, TEXT, (most - beside).max(most.min(NAME)));
+        let texts: Vec<Vec<String>> = self
+            .legend
+            .iter()
+            .zip(names)
+            .map(|(Entry { before, after, .. }, name)| {
+                let text = format!("{before}{name}{after}");
+                if font::width(&text, TEXT) <= room - SWATCH {
+                    vec![text]
+                } else {
+                    wrapped(&text, TEXT, room - SWATCH)
+                }
+            })
+            .collect();
+        let widest = texts.iter().flatten().map(|text| font::width(text, TEXT)).fold(0.0, f64::max);
         let column = SWATCH + widest + BETWEEN_ENTRIES;
         // CAST: a few
         let columns = (((room + BETWEEN_ENTRIES) / column).floor() as usize).max(1);
         let line = TEXT * LINE + 2.0;
-        for (place, (entry, text)) in self.legend.iter().zip(&texts).enumerate() {
-            let x = EDGE + column * (place % columns) as f64;
-            let y = top + line * (place / columns) as f64;
-            draw_swatch(scene, entry.swatch, (x, y + line / 2.0));
-            let color = scene.palette.text;
-            scene.label(text, (x + SWATCH, y + line / 2.0 + 0.36 * TEXT), Anchor::Start, TEXT, color);
+        let color = scene.palette.text;
+        let mut y = top;
+        for (entries, texts) in self.legend.chunks(columns).zip(texts.chunks(columns)) {
+            for (place, (entry, lines)) in entries.iter().zip(texts).enumerate() {
+                let x = EDGE + column * place as f64;
+                draw_swatch(scene, entry.swatch, (x, y + line / 2.0));
+                for (place, text) in lines.iter().enumerate() {
+                    let y = y + line * (place as f64 + 0.5) + 0.36 * TEXT;
+                    scene.label(text, (x + SWATCH, y), Anchor::Start, TEXT, color);
+                }
+            }
+            y += line * texts.iter().map(Vec::len).max().unwrap_or(0) as f64;
         }
-        let lines = self.legend.len().div_ceil(columns);
-        if lines == 0 { top } else { top + line * lines as f64 + 4.0 }
+        if self.legend.is_empty() { top } else { y + 4.0 }
     }
 }
 

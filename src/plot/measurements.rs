@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::analysis::{Collection, Filter, Pattern};
+use crate::analysis::{Collection, Filter, Member, Pattern};
 use crate::counters::near;
 use crate::error::{Error, ErrorKind, Result};
 use crate::table::columns::{Texts, float64, int64, value};
@@ -89,12 +89,11 @@ impl Measurements {
     pub fn read(collection: &Collection, filter: &Filter) -> Result<Self> {
         let mut found = Self::default();
         let members = collection.members();
-        if members.len() > 1 {
-            found.sources = members.iter().map(|member| stem(&member.path)).collect();
-        }
-        if let Some(first) = members.first() {
-            let fact = |key: &str| first.facts.get(key).map(String::as_str);
-            found.tell_facts(&fact);
+        let told = |member: &Member| conditions(&|key| member.facts.get(key).map(String::as_str));
+        let told: Vec<[Option<String>; 3]> = members.iter().map(told).collect();
+        match members {
+            [one] => found.tell_facts(&|key| one.facts.get(key).map(String::as_str)),
+            _ => (found.sources, found.conditions) = with_conditions(&names_of(collection), &told),
         }
         let rows = collection.rows(Table::Aggregates) + collection.rows(Table::Samples);
         if rows == 0 {
@@ -192,14 +191,8 @@ impl Measurements {
 
     /// The name of the measurement, and what was in force, out of the facts.
     pub(crate) fn tell_facts<'a>(&mut self, fact: &dyn Fn(&str) -> Option<&'a str>) {
-        if self.sources.is_empty() {
-            fact("bench.name").unwrap_or_default().clone_into(&mut self.name);
-        }
-        let gpu = fact("gpu.name").or_else(|| fact("gpu.0.name"));
-        let cache = fact("bench.cache_state").map(|state| format!("cache {state}"));
-        let clocks = fact("bench.clock_mode").map(|mode| format!("clocks {mode}"));
-        let parts = [gpu.map(str::to_owned), cache, clocks];
-        self.conditions = parts.into_iter().flatten().collect::<Vec<_>>().join(", ");
+        fact("bench.name").unwrap_or_default().clone_into(&mut self.name);
+        self.conditions = conditions(fact).into_iter().flatten().collect::<Vec<_>>().join(", ");
     }
 
     /// What a row is of; its configuration is noted.
@@ -309,9 +302,57 @@ pub(super) fn unknown(what: &str, name: &str, known: &[&str]) -> Error {
     }
 }
 
-/// The name of a dataset's folder.
-fn stem(path: &std::path::Path) -> String {
-    path.file_stem().map_or_else(|| path.display().to_string(), |stem| stem.to_string_lossy().into_owned())
+/// What was in force: the GPU, the state of the cache, and the clocks.
+fn conditions<'a>(fact: &dyn Fn(&str) -> Option<&'a str>) -> [Option<String>; 3] {
+    let gpu = fact("gpu.name").or_else(|| fact("gpu.0.name")).map(str::to_owned);
+    let cache = fact("bench.cache_state").map(|state| format!("cache {state}"));
+    let clocks = fact("bench.clock_mode").map(|mode| format!("clocks {mode}"));
+    [gpu, cache, clocks]
+}
+
+/// The names with what was in force for them alone, and what was for all.
+pub(super) fn with_conditions(names: &[String], told: &[[Option<String>; 3]]) -> (Vec<String>, String) {
+    let is_shared = |place: usize| told.iter().all(|one| one[place] == told[0][place]);
+    let parts = |told: &[Option<String>; 3], shared: bool| {
+        let parts = (0..told.len()).filter(|place| is_shared(*place) == shared);
+        parts.filter_map(|place| told[place].clone()).collect::<Vec<_>>().join(", ")
+    };
+    let named = names.iter().zip(told).map(|(name, told)| match parts(told, false) {
+        own if own.is_empty() => name.clone(),
+        own => format!("{name} ({own})"),
+    });
+    (named.collect(), told.first().map(|told| parts(told, true)).unwrap_or_default())
+}
+
+/// The names of the datasets' folders; their paths, where several have the same name.
+fn names_of(collection: &Collection) -> Vec<String> {
+    let stem = |path: &std::path::Path| {
+        path.file_stem()
+            .map_or_else(|| path.display().to_string(), |stem| stem.to_string_lossy().into_owned())
+    };
+    let members = collection.members();
+    let stems: Vec<String> = members.iter().map(|member| stem(&member.path)).collect();
+    let is_one = |name: &String| stems.iter().filter(|other| *other == name).count() == 1;
+    let name = |(name, member): (&String, &Member)| {
+        if is_one(name) { name.clone() } else { member.path.display().to_string() }
+    };
+    stems.iter().zip(members).map(name).collect()
+}
+
+/// The names of datasets with the GPU where they are of several; and the GPUs.
+pub(super) fn names_and_gpus(collection: &Collection) -> (Vec<String>, Vec<String>) {
+    let gpu = |member: &Member| {
+        let [gpu, ..] = conditions(&|key| member.facts.get(key).map(String::as_str));
+        [gpu, None, None]
+    };
+    let told: Vec<[Option<String>; 3]> = collection.members().iter().map(gpu).collect();
+    let mut gpus: Vec<String> = Vec::new();
+    for gpu in told.iter().flatten().flatten() {
+        if !gpus.contains(gpu) {
+            gpus.push(gpu.clone());
+        }
+    }
+    (with_conditions(&names_of(collection), &told).0, gpus)
 }
 
 /// The texts of rows of both tables: the columns 1 to 6.

@@ -86,6 +86,16 @@ impl Plot {
         png::png(&self.scene, ratio)
     }
 
+    /// Letters that a PNG shows as boxes, since the crate's own font does not have them; an SVG leaves them to its viewer.
+    #[must_use]
+    pub fn boxed_letters(&self) -> Vec<char> {
+        let mut letters: Vec<char> =
+            self.scene.labels().flat_map(|label| label.text.chars()).filter(|c| !font::has(*c)).collect();
+        letters.sort_unstable();
+        letters.dedup();
+        letters
+    }
+
     /// Width and height in units, which are the pixels of an SVG.
     #[must_use]
     pub fn size(&self) -> (f64, f64) {

@@ -8,9 +8,11 @@ use rustc_hash::FxHashMap;
 use super::Plot;
 use super::axes::{Bottom, bottom_height, draw_bottom, draw_left, left_width};
 use super::font;
-use super::frame::{Entry, Frame, SMALL, Style, Swatch, TEXT};
+use super::frame::{Entry, Frame, SMALL, Style, Swatch};
+use super::measurements::names_and_gpus;
 use super::scale::{Scale, Spacing};
-use super::scene::{Anchor, Area, Label, Scene};
+
+use super::scene::{Anchor, Area, Label, Scene, Shape};
 use super::unit::{Unit, digits};
 use crate::analysis::{Collection, Filter};
 use crate::counters::{self, Roofline};
@@ -29,19 +31,21 @@ struct Point {
 impl Point {
     /// Operations by byte, and by second.
     fn spot(&self) -> Option<(f64, f64)> {
-        let flop: f64 = self.verdict.flop.iter().map(|(_, flop)| flop).sum();
         let by_byte = self.verdict.flop_per_byte.filter(|by_byte| *by_byte > 0.0)?;
-        Some((by_byte, flop / self.verdict.duration_ns * 1e9))
+        Some((by_byte, self.flop() / self.verdict.duration_ns * 1e9))
     }
 
+    fn flop(&self) -> f64 {
+        self.verdict.flop.iter().map(|(_, flop)| flop).sum()
+    }
+
+    /// What stands behind its name.
     fn text(&self) -> String {
-        const MAX_NAME: f64 = 260.0;
-        let (name, verdict) = (font::shortened(&self.name, TEXT, MAX_NAME), &self.verdict);
-        let most = verdict.ceilings.first().map_or_else(String::new, |ceiling| {
+        let most = self.verdict.ceilings.first().map_or_else(String::new, |ceiling| {
             format!(": {:.0} % of the {} peak", 100.0 * ceiling.ratio, ceiling.unit)
         });
-        let Some((by_byte, by_second)) = self.spot() else { return format!("{name}{most}") };
-        format!("{name}: {}, {} FLOP/B{most}", Unit::of("FLOP/s").text(by_second), digits(by_byte))
+        let Some((by_byte, by_second)) = self.spot() else { return most };
+        format!(": {}, {} FLOP/B{most}", Unit::of("FLOP/s").text(by_second), digits(by_byte))
     }
 }
 
@@ -127,14 +131,22 @@ fn draw(
         let all: Vec<&Point> =
             drawn.iter().map(|(point, _)| *point).filter(|point| point.name == **name).collect();
         let times = if all.len() > 1 { format!(" ({} times)", all.len()) } else { String::new() };
-        legend.push(Entry { swatch: Swatch::Mark(look(name)), text: format!("{}{times}", all[0].text()) });
+        legend.push(Entry {
+            after: format!("{}{times}", all[0].text()),
+            ..Entry::named(Swatch::Mark(look(name)), (*name).to_owned())
+        });
     }
     let mut notes: Vec<String> = Vec::new();
-    let mut without: Vec<String> =
-        points.iter().filter(|point| point.spot().is_none()).map(Point::text).collect();
-    without.dedup();
-    if !without.is_empty() {
-        notes.push(format!("Without floating-point operations: {}.", without.join("; ")));
+    for (of_what, has_operations) in
+        [("floating-point operations", false), ("a count of bytes of device memory above zero", true)]
+    {
+        let is_it = |point: &&Point| point.spot().is_none() && (point.flop() > 0.0) == has_operations;
+        let told = |point: &Point| format!("{}{}", point.name, point.text());
+        let mut without: Vec<String> = points.iter().filter(is_it).map(told).collect();
+        without.dedup();
+        if !without.is_empty() {
+            notes.push(format!("Without {of_what}: {}.", without.join("; ")));
+        }
     }
     if points.iter().any(|point| !point.verdict.duration_is_given) {
         notes.push(
@@ -142,17 +154,13 @@ fn draw(
                 .to_owned(),
         );
     }
-    let facts = collection.members().first().map(|member| &member.facts);
-    let gpu = facts.and_then(|facts| facts.get("gpu.name").or_else(|| facts.get("gpu.0.name")));
-    let frame = Frame {
-        title: "Roofline".to_owned(),
-        subtitle: format!(
-            "{}peaks at the clocks that were counted",
-            gpu.map(|gpu| format!("{gpu}; ")).unwrap_or_default()
-        ),
-        legend,
-        notes,
+    let (_, gpus) = names_and_gpus(collection);
+    let subtitle = match gpus.as_slice() {
+        [] => "peaks at the clocks that were counted".to_owned(),
+        [gpu] => format!("{gpu}; peaks at the clocks that were counted"),
+        _ => format!("the greatest peaks of {}, at the clocks that were counted", gpus.join(" and ")),
     };
+    let frame = Frame { title: "Roofline".to_owned(), subtitle, legend, notes };
     let (mut scene, area) = frame.draw(style, style.height.map_or(HEIGHT, f64::from));
 
     let memory = roofs.iter().find(|roof| roof.unit == counters::Unit::Dram).copied();
@@ -241,9 +249,15 @@ fn place_label(
 ) {
     let color = scene.palette.muted;
     let label = |at| Label { at, anchor, size: SMALL, color, text: text.to_owned(), upwards: false };
+    let is_roof = |shape: &Shape, area: &Area| match shape {
+        Shape::Line { spots, color, .. } => *color == scene.palette.text && area.is_crossed(spots),
+        _ => false,
+    };
     let is_free = |label: &Label| {
         let area = label.area();
-        panel.contains(&area) && !taken.iter().any(|other| other.overlaps(&area))
+        panel.contains(&area)
+            && !taken.iter().any(|other| other.overlaps(&area))
+            && !scene.shapes.iter().any(|shape| is_roof(shape, &area))
     };
     if let Some(label) = spots.iter().map(|spot| label(*spot)).find(is_free) {
         taken.push(scene.put(label));
@@ -262,6 +276,7 @@ struct Counted {
 fn read(collection: &Collection, filter: &Filter) -> Result<Vec<Point>> {
     const COLUMNS: [&str; 6] = ["range_index", "range_path", "kernel", "metric", "asked", "value"];
     let members = collection.members();
+    let (sources, _) = names_and_gpus(collection);
     let mut ranges: BTreeMap<(usize, i64), Counted> = BTreeMap::new();
     for (source, group) in collection.groups(Table::Metrics) {
         for batch in members[source].dataset.scan(&group, &COLUMNS) {
@@ -283,12 +298,7 @@ fn read(collection: &Collection, filter: &Filter) -> Result<Vec<Point>> {
                     continue;
                 }
                 let name = kernel.as_deref().or(path.as_deref()).unwrap_or("?").to_owned();
-                let name = if members.len() > 1 {
-                    let stem = members[source].path.file_stem().unwrap_or_default();
-                    format!("{}: {name}", stem.to_string_lossy())
-                } else {
-                    name
-                };
+                let name = if members.len() > 1 { format!("{}: {name}", sources[source]) } else { name };
                 let path = path.clone().filter(|_| kernel.is_none());
                 let entry = ranges.entry((source, indices.value(row)));
                 let found = entry.or_insert_with(|| Counted { name, path, values: FxHashMap::default() });

@@ -128,7 +128,7 @@ impl Scene {
         }
     }
 
-    /// Text on one line; control characters would be no XML.
+    /// Text on one line, without what would be no XML or turns the letters around it.
     pub fn label(&mut self, text: &str, at: Spot, anchor: Anchor, size: f64, color: Color) -> Area {
         self.put(Label { at, anchor, size, color, text: printable(text), upwards: false })
     }
@@ -187,7 +187,8 @@ impl Scene {
 }
 
 fn printable(text: &str) -> String {
+    let turns = |c| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     text.chars()
-        .map(|c| if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') { ' ' } else { c })
+        .map(|c| if c.is_control() || turns(c) || matches!(c, '\u{fffe}' | '\u{ffff}') { ' ' } else { c })
         .collect()
 }

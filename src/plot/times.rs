@@ -34,7 +34,7 @@ pub enum Form {
     Auto,
     /// Points, joined.
     Line,
-    /// Bars side by side.
+    /// Bars side by side, from zero; points on an axis without a zero: a logarithmic one, or one that fits the values.
     Bar,
 }
 
@@ -44,7 +44,7 @@ pub enum Form {
 pub struct Times {
     /// The metric; the first that was measured by default.
     pub metric: Option<String>,
-    /// The median where all configurations have an interval of it, else the mean, by default.
+    /// The median by default.
     pub statistic: Option<Statistic>,
     /// Lines, bars, or what suits.
     pub form: Form,
@@ -105,7 +105,7 @@ impl Measurements {
             ));
         }
         let arranged = arrange(self, &drawn, wanted)?;
-        let statistic = how.statistic.unwrap_or_else(|| statistic_for(&drawn));
+        let statistic = how.statistic.unwrap_or(Statistic::Median);
         let centers: Vec<Center> = match &how.relative_to {
             Some(base) => self.ratios(&cells, &drawn, base)?,
             None => drawn.iter().map(|cell| center(cell, statistic)).collect(),
@@ -169,17 +169,25 @@ fn center(cell: &Cell, statistic: Statistic) -> Center {
     (center, low.zip(high).map(|(low, high)| [low, high]))
 }
 
-/// The median needs more runs than the mean for an interval.
-fn statistic_for(cells: &[&Cell]) -> Statistic {
-    let has_none = |cell: &&&Cell| cell.told.n_valid > 1 && cell.told.median_ends[0].is_none();
-    if cells.iter().any(|cell| has_none(&cell)) { Statistic::Mean } else { Statistic::Median }
-}
-
 struct Picture<'a> {
     how: &'a Times,
     arranged: &'a Arranged,
     points: &'a [Point],
     unit: &'a Unit,
+}
+
+/// How far series of one number lie apart: so little that they are still read at their number, and inside of the panel.
+fn step_of_series(panel: Area, middles: &[f64], series: usize) -> f64 {
+    const MOST: f64 = 3.5;
+    /// Less tells no two points apart.
+    const LEAST: f64 = 1.5;
+    /// All of a number together take this part of the way to the next.
+    const SHARE: f64 = 0.1;
+    let (Some(first), Some(last)) = (middles.first(), middles.last()) else { return 0.0 };
+    let nearest = middles.windows(2).map(|pair| pair[1] - pair[0]).fold(f64::INFINITY, f64::min);
+    let to_edge = (first - panel.x).min(panel.right() - last);
+    let step = (SHARE * nearest).min(2.0 * to_edge) / (series - 1).max(1) as f64;
+    if step < LEAST { 0.0 } else { step.min(MOST) }
 }
 
 impl Picture<'_> {
@@ -193,7 +201,9 @@ impl Picture<'_> {
         let usual = if rows > 1 { PANEL_HEIGHT_OF_SEVERAL } else { PANEL_HEIGHT };
         let guess = how.style.height.map_or(usual, |height| f64::from(height) / rows as f64 - 50.0);
         let most_ticks = (guess / 38.0).clamp(2.0, 12.0) as usize; // CAST: a few
-        let scale = Scale::of(values, how.spacing, unit, most_ticks);
+        // Bars begin at zero.
+        let spacing = if bar { Spacing::Linear } else { how.spacing };
+        let scale = Scale::of(values, spacing, unit, most_ticks);
         let metric = &cells[0].key.metric;
         let title = match &how.relative_to {
             Some(base) => format!("{metric} relative to {base}"),
@@ -247,7 +257,7 @@ impl Picture<'_> {
 
     fn is_bar(&self) -> bool {
         match self.how.form {
-            Form::Bar => true,
+            Form::Bar => matches!(self.how.spacing, Spacing::Auto | Spacing::Linear),
             Form::Line => false,
             Form::Auto => {
                 let values = self.points.iter().filter_map(|point| point.center);
@@ -269,10 +279,10 @@ impl Picture<'_> {
                 () if self.is_joined() => Swatch::Line(look),
                 () => Swatch::Mark(look),
             };
-            legend.push(Entry { swatch, text: text.clone() });
+            legend.push(Entry::named(swatch, text.clone()));
         }
         if points.iter().any(|point| point.center.is_none()) {
-            legend.push(Entry { swatch: Swatch::Cross, text: "no valid value".to_owned() });
+            legend.push(Entry::named(Swatch::Cross, "no valid value".to_owned()));
         }
         let metric = &cells[0].key.metric;
         let by =
@@ -285,8 +295,7 @@ impl Picture<'_> {
             (None, Statistic::Mean) => "mean",
             (None, Statistic::Median) => "median",
         };
-        let certainty =
-            if points.iter().any(|point| point.ends.is_some()) { " with its 95 % interval" } else { "" };
+        let certainty = self.certainty(cells, statistic);
         let runs = if runs == "1" { "1 value".to_owned() } else { format!("{runs} values") };
         let parts =
             [format!("{of_what} of {runs}{certainty}"), arranged.constant.clone(), all.conditions.clone()];
@@ -296,6 +305,29 @@ impl Picture<'_> {
             subtitle: parts.join("; "),
             legend,
             notes: Vec::new(),
+        }
+    }
+
+    /// Whether there are intervals, and how many have none.
+    fn certainty(&self, cells: &[&Cell], statistic: Statistic) -> String {
+        let valued = self.points.iter().filter(|point| point.center.is_some()).count();
+        let without =
+            self.points.iter().filter(|point| point.center.is_some() && point.ends.is_none()).count();
+        let needs = match statistic {
+            _ if self.how.relative_to.is_some() => "two pairs of runs",
+            Statistic::Mean => "two runs",
+            Statistic::Median => "six runs",
+        };
+        let has = if without == 1 { "has" } else { "have" };
+        match without {
+            0 if valued == 0 => String::new(),
+            0 => " with its 95 % interval".to_owned(),
+            // A single run has no spread that anybody would look for.
+            _ if without == valued && cells.iter().all(|cell| cell.told.n_valid < 2) => String::new(),
+            _ if without == valued => format!(" without a 95 % interval, which takes {needs} or more"),
+            _ => format!(
+                " with its 95 % interval; {without} of {valued} {has} none, which takes {needs} or more"
+            ),
         }
     }
 
@@ -322,13 +354,17 @@ impl Picture<'_> {
     }
 
     fn heading(&self, scene: &mut Scene, panel: Area, row: usize, column: usize) {
-        let (row, column) = (&self.arranged.rows[row], &self.arranged.columns[column]);
-        let parts: Vec<&str> =
-            [row, column].into_iter().map(String::as_str).filter(|text| !text.is_empty()).collect();
-        if !parts.is_empty() {
-            let text = font::shortened(&parts.join(", "), TEXT, panel.width);
+        let Arranged { rows, columns, .. } = self.arranged;
+        let joined = |row: &String, column: &String| {
+            let parts = [row, column].map(String::as_str);
+            parts.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(", ")
+        };
+        let all: Vec<String> =
+            rows.iter().flat_map(|row| columns.iter().map(move |column| joined(row, column))).collect();
+        let text = &font::shortened_together(&all, TEXT, panel.width)[row * columns.len() + column];
+        if !text.is_empty() {
             let color = scene.palette.text;
-            scene.label(&text, (panel.x, panel.y - 6.0), Anchor::Start, TEXT, color);
+            scene.label(text, (panel.x, panel.y - 6.0), Anchor::Start, TEXT, color);
         }
     }
 
@@ -346,24 +382,21 @@ impl Picture<'_> {
         let band = panel.width / count.max(1) as f64;
         let bar_width = band * BARS / series as f64;
         let joined = self.is_joined();
-        let x_of = |spot: Spot| {
-            let middle = match bottom {
-                Bottom::Values(along, ticks) => {
-                    let share = ticks.get(spot.x).and_then(|tick| along.place(tick.value)).unwrap_or(0.5);
-                    panel.x + share * panel.width
-                }
-                _ => band_middle(panel, count, spot.x),
-            };
-            let offset = spot.series as f64 - (series - 1) as f64 / 2.0;
-            // Beside each other, so that intervals do not hide each other.
-            middle
-                + offset
-                    * if bar {
-                        bar_width
-                    } else {
-                        (band * 0.3 / series as f64).min(if joined { 3.5 } else { 9.0 })
-                    }
+        let middle = |place: usize| match bottom {
+            Bottom::Values(along, ticks) => {
+                let share = ticks.get(place).and_then(|tick| along.place(tick.value)).unwrap_or(0.5);
+                panel.x + share * panel.width
+            }
+            _ => band_middle(panel, count, place),
         };
+        let middles: Vec<f64> = (0..count).map(middle).collect();
+        // Beside each other, so that intervals do not hide each other.
+        let step = match bottom {
+            _ if bar => bar_width,
+            Bottom::Values(..) => step_of_series(panel, &middles, series),
+            _ => (band * 0.3 / series as f64).min(if joined { 3.5 } else { 9.0 }),
+        };
+        let x_of = |spot: Spot| middles[spot.x] + step * (spot.series as f64 - (series - 1) as f64 / 2.0);
         let y_of = |value: f64| scale.place(value).map(|share| panel.bottom() - share * panel.height);
         let zero = y_of(0.0).unwrap_or(panel.bottom());
         for index in 0..series {
@@ -400,7 +433,7 @@ impl Picture<'_> {
             }
         }
         if self.how.values {
-            self.write_values(scene, panel, points, &x_of, &y_of);
+            self.write_values(scene, panel, points, bar.then_some((zero, bar_width)), &x_of, &y_of);
         }
     }
 
@@ -420,12 +453,14 @@ impl Picture<'_> {
         scene.line(vec![(x - cap, high), (x + cap, high)], color, 1.3, &[]);
     }
 
-    /// Writes values above their points, or below, beside, or not at all where there is no room.
+    /// Writes values above their points, or below, beside, or not at all where there is no room. Of bars there are where
+    /// they begin, and their width.
     fn write_values(
         &self,
         scene: &mut Scene,
         panel: Area,
         points: &[Point],
+        bars: Option<(f64, f64)>,
         x_of: &dyn Fn(Spot) -> f64,
         y_of: &dyn Fn(f64) -> Option<f64>,
     ) {
@@ -435,6 +470,10 @@ impl Picture<'_> {
             let (x, y) = (x_of(point.spot), point.center.and_then(y_of)?);
             let [low, high] = point.ends.map_or([y, y], |ends| ends.map(|end| y_of(end).unwrap_or(y)));
             let (top, bottom) = (high.min(y) - 4.0, low.max(y) + 4.0);
+            if let Some((zero, width)) = bars {
+                let (top, bottom) = (top.min(zero), bottom.max(zero));
+                return Some(Area { x: x - width / 2.0, y: top, width, height: bottom - top });
+            }
             Some(Area { x: x - 4.0, y: top, width: 8.0, height: bottom - top })
         }));
         let lines: Vec<Vec<(f64, f64)>> = scene

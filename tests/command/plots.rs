@@ -98,6 +98,7 @@ fn what_cannot_be_drawn_is_refused_with_what_can() -> Outcome {
         ("counted.cuprof --kind samples", 65, "nothing was measured in counted.cuprof"),
         ("sweep.cuprof --kind pie", 64, "roofline"),
         ("sweep.cuprof --output sweep.gif", 64, "ends neither in .svg nor in .png"),
+        ("sweep.cuprof --output sweep.png --format svg", 64, "is not what the name sweep.png says"),
         ("sweep.cuprof --width 10", 64, "320"),
         ("sweep.cuprof --format png --pixel-ratio 0", 64, "--pixel-ratio"),
         ("sweep.cuprof --format png --pixel-ratio 16 --width 8000", 64, "SVG has no such limit"),
@@ -123,6 +124,9 @@ fn a_picture_goes_where_it_is_told() -> Outcome {
     assert_ne!(std::fs::read_to_string(&file)?, drawn);
     let png = plot("sweep.cuprof --format png --pixel-ratio 0.5").output()?.stdout;
     assert!(png.starts_with(b"\x89PNG\r\n"));
+    let boxes = plot("sweep.cuprof --format png --pixel-ratio 0.5 --title 漢字").output()?;
+    let told = String::from_utf8(boxes.stderr)?;
+    assert!(boxes.status.success() && told.contains("are boxes (字漢)"), "{told}");
     assert_eq!(std::fs::read_dir(folder.path())?.count(), 1, "nothing half written is left");
     Ok(())
 }

@@ -49,7 +49,7 @@ pub struct PlotArguments {
     /// Only configurations that match, as they are written: 'n=512*', '*half=true'
     #[arg(long, value_name = "GLOB", help_heading = "Measurements", value_parser = Pattern::glob)]
     pub config: Option<Pattern>,
-    /// What stands for the runs; the median by default, and the mean where there are too few for an interval of it
+    /// What stands for the runs; the median by default, whose interval takes six runs
     #[arg(long, value_enum, help_heading = "Measurements")]
     pub statistic: Option<Stands>,
     /// Lines or bars; by default lines over numbers, bars over anything else
@@ -185,6 +185,16 @@ pub fn plot(arguments: &PlotArguments) -> Result<u8, Failure> {
         return Err(output.failed(&error));
     }
     output.finish()?;
+    let boxed = plot.boxed_letters();
+    if format == Format::Png && !boxed.is_empty() {
+        const TOLD: usize = 8;
+        let told: String = boxed.iter().take(TOLD).collect();
+        let more = if boxed.len() > TOLD { "…" } else { "" };
+        let _ = writeln!(
+            std::io::stderr(),
+            "note: letters that the font of PNG does not have are boxes ({told}{more}): an SVG has them"
+        );
+    }
     Ok(verdict(&collection.missing(), arguments.input.allow_losses))
 }
 
@@ -193,6 +203,11 @@ fn format(path: Option<&Path>, asked: Option<Format>) -> Result<Format, Failure>
     let Some(path) = path else { return Ok(asked.unwrap_or(Format::Svg)) };
     let end = path.extension().map(|end| end.to_string_lossy().to_ascii_lowercase());
     match (asked, end.as_deref()) {
+        (Some(Format::Svg), Some("png")) | (Some(Format::Png), Some("svg")) => {
+            let what =
+                format!("--format is not what the name {} says: leave one of them out", path.display());
+            Err(Failure::new(USAGE, what))
+        }
         (Some(asked), _) => Ok(asked),
         (None, Some("svg")) => Ok(Format::Svg),
         (None, Some("png")) => Ok(Format::Png),

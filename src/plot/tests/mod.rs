@@ -1,5 +1,6 @@
 mod layout;
 mod refusals;
+mod truth;
 
 use std::path::Path;
 
