@@ -21,7 +21,7 @@ use crate::stats;
 pub enum Statistic {
     /// The mean, with its interval by Student's t.
     Mean,
-    /// The median, with its interval by ranks, which there is of six runs or more.
+    /// The median, with its interval by ranks, which there is of six independent runs or more.
     Median,
 }
 
@@ -315,8 +315,9 @@ impl Picture<'_> {
             self.points.iter().filter(|point| point.center.is_some() && point.ends.is_none()).count();
         let needs = match statistic {
             _ if self.how.relative_to.is_some() => "two pairs of runs",
-            Statistic::Mean => "two runs",
-            Statistic::Median => "six runs",
+            Statistic::Mean => "two independent runs",
+            // By ranks, of as many as they are worth.
+            Statistic::Median => "six independent runs",
         };
         let has = if without == 1 { "has" } else { "have" };
         match without {

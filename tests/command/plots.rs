@@ -30,10 +30,10 @@ fn plot(arguments: &str) -> Command {
 
 /// Pictures whose SVG is kept, by the names of its files.
 const KEPT: [(&str, &str); 13] = [
-    ("sweep", "sweep.cuprof"),
-    ("sweep_dark", "sweep.cuprof --theme dark"),
+    ("sweep", "sweep.cuprof --statistic mean"),
+    ("sweep_dark", "sweep.cuprof --statistic mean --theme dark"),
     ("sweep_bars", "sweep.cuprof --form bar --spacing linear"),
-    ("sweep_values", "sweep.cuprof --values --spacing log"),
+    ("sweep_values", "sweep.cuprof --statistic mean --values --spacing log"),
     ("sweep_ratio", "sweep.cuprof --relative-to fp32"),
     ("sweep_samples", "sweep.cuprof --kind samples --range fp16"),
     ("one", "one.cuprof --values"),

@@ -49,7 +49,7 @@ pub struct PlotArguments {
     /// Only configurations that match, as they are written: 'n=512*', '*half=true'
     #[arg(long, value_name = "GLOB", help_heading = "Measurements", value_parser = Pattern::glob)]
     pub config: Option<Pattern>,
-    /// What stands for the runs; the median by default, whose interval takes six runs
+    /// What stands for the runs; the median by default, whose interval takes six independent runs
     #[arg(long, value_enum, help_heading = "Measurements")]
     pub statistic: Option<Stands>,
     /// Lines or bars; by default lines over numbers, bars over anything else
