@@ -94,7 +94,9 @@ fn conditions_of_one_dataset_are_not_told_of_another() -> Outcome {
         let expected = format!("{name} ({gpu}): gemm");
         assert!(told.contains(&expected), "{expected:?} is none of {told:?}");
     }
-    let same = Collection::open([&paths[0].0, &paths[0].0])?;
+    let again = folder.path().join("again");
+    write_measured(&again, &all, None, &[("gpu.name", "NVIDIA H200"), ("bench.clock_mode", "base")])?;
+    let same = Collection::open([&paths[0].0, &again])?;
     let told = texts(&Measurements::read(&same, &Filter::default())?.times(&Times::default())?);
     assert!(told.iter().any(|text| text.contains("NVIDIA H200, clocks base")), "{told:?}");
     Ok(())
@@ -103,9 +105,11 @@ fn conditions_of_one_dataset_are_not_told_of_another() -> Outcome {
 #[test]
 fn shares_of_several_datasets_are_of_the_time_of_each() -> Outcome {
     let folder = tempfile::tempdir()?;
-    let path = folder.path().join("trace.cuprof");
+    let [path, again] = ["trace.cuprof", "again.cuprof"].map(|name| folder.path().join(name));
     let recording = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/recordings/quickstart.cuprofrec");
-    crate::Replay::open(recording)?.output(&path).run()?;
+    for path in [&path, &again] {
+        crate::Replay::open(recording)?.output(path).run()?;
+    }
     let of = |paths: &[&std::path::PathBuf]| -> Result<String, Box<dyn std::error::Error>> {
         let plot = kernel_share(&Collection::open(paths)?, &Filter::default(), &Share::default())?;
         Ok(texts(&plot).into_iter().filter(|text| text.contains(" % of the ")).collect())
@@ -114,7 +118,7 @@ fn shares_of_several_datasets_are_of_the_time_of_each() -> Outcome {
         let end = text.find(" % of the ").unwrap_or_default();
         text[..end].rsplit(' ').next().map(str::to_owned)
     };
-    let (one, two) = (of(&[&path])?, of(&[&path, &path])?);
+    let (one, two) = (of(&[&path])?, of(&[&path, &again])?);
     assert!(one.contains("kernel times add up to"), "{one}");
     assert_eq!(part(&one), part(&two), "{one} | {two}");
     assert!(two.contains("in 2 datasets") || !two.contains("elapsed"), "{two}");
