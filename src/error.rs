@@ -5,9 +5,13 @@
 pub(crate) mod cuda;
 #[path = "error/nvml.rs"]
 pub(crate) mod nvml;
+#[path = "error/open.rs"]
+mod open;
 
-use std::fmt;
 use std::path::Path;
+use std::{fmt, io};
+
+pub(crate) use self::open::{open_file, other_than_a_file};
 
 /// A text for a terminal: control characters, which could change what is shown there, are escaped, but for the ends of
 /// lines.
@@ -106,7 +110,8 @@ impl ErrorKind {
 /// # use std::error::Error as _;
 /// let error = cuprof::Dataset::open("/nowhere/run.cuprof").expect_err("there is none");
 /// assert_eq!(error.to_string(), "input or output failed: cannot list /nowhere/run.cuprof: \
-///     No such file or directory (os error 2)");
+///     No such file or directory (os error 2)\n  \
+///     no such path is there: look for a mistake in it, and whether it starts in the right folder");
 /// assert!(error.source().is_none());
 /// let cause = error.cause().and_then(|cause| cause.downcast_ref::<std::io::Error>());
 /// assert_eq!(cause.map(|cause| cause.kind()), Some(std::io::ErrorKind::NotFound));
@@ -171,8 +176,46 @@ impl Error {
     /// An input or output error on a path.
     #[must_use]
     pub fn io(what: &str, path: &std::path::Path, source: std::io::Error) -> Self {
-        Self::new(ErrorKind::Io, format!("{what} {}", shown(path))).with_source(source)
+        let hint = next_step(&source);
+        let error = Self::new(ErrorKind::Io, format!("{what} {}", shown(path))).with_source(source);
+        match hint {
+            Some(hint) => error.with_hint(hint),
+            None => error,
+        }
     }
+}
+
+/// What to do about an error of the system.
+fn next_step(error: &io::Error) -> Option<&'static str> {
+    use rustix::io::Errno;
+    let number = error.raw_os_error().map(Errno::from_raw_os_error);
+    Some(match error.kind() {
+        _ if matches!(number, Some(Errno::MFILE | Errno::NFILE)) => {
+            "close files or raise the limit of open files (ulimit -n), and try again"
+        }
+        _ if number == Some(Errno::LOOP) => "it is a link that leads to itself: name what it should lead to",
+        io::ErrorKind::NotFound => {
+            "no such path is there: look for a mistake in it, and whether it starts in the right folder"
+        }
+        io::ErrorKind::PermissionDenied => {
+            "this user may not do that there: choose another path, or change its owner or mode (ls -ld tells them)"
+        }
+        io::ErrorKind::NotADirectory => {
+            "a part of the path is a file and no folder: look for a mistake in it"
+        }
+        io::ErrorKind::IsADirectory => "it is a folder: name a file in it",
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "make room there (df -h tells how much is left), or choose another path"
+        }
+        io::ErrorKind::ReadOnlyFilesystem => "nothing can be written there: choose another path",
+        io::ErrorKind::StaleNetworkFileHandle | io::ErrorKind::TimedOut | io::ErrorKind::HostUnreachable => {
+            "the file server does not answer as it should: try again, or mount it anew"
+        }
+        _ if number == Some(Errno::IO) => {
+            "the disk or the file server has a fault: see the kernel's log (dmesg)"
+        }
+        _ => return None,
+    })
 }
 
 impl Error {

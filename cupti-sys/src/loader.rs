@@ -130,6 +130,9 @@ impl Cupti {
     fn open(candidate: &Candidate, options: &LoadOptions) -> Result<Self, Reason> {
         // A bare name has no folder; its companions follow below, once the linker has said where it found it.
         let has_folder = candidate.source != Source::Linker;
+        if has_folder && search::is_no_file(&candidate.path) {
+            return Err(Reason::NotAFile);
+        }
         let mut companions = Vec::new();
         if options.companions && has_folder {
             companions = companions_of(&candidate.path);
@@ -224,7 +227,9 @@ impl fmt::Debug for Cupti {
 fn companions_of(libcupti: &Path) -> Vec<Companion> {
     let load = |name| {
         let path = libcupti.with_file_name(name);
-        let failure = if path.exists() {
+        let failure = if search::is_no_file(&path) {
+            Some(Reason::NotAFile)
+        } else if path.exists() {
             open_for_ever(&path).err().map(Reason::NotOpened)
         } else {
             Some(Reason::Absent)

@@ -5,7 +5,7 @@ use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use super::{Frame, MAGIC, MAX_FRAME_BYTES};
-use crate::error::{Error, ErrorKind, Result, shown};
+use crate::error::{Error, ErrorKind, Result, open_file, shown};
 
 /// zstd adds at most this much to what does not compress.
 const MAX_PACKED_BYTES: usize = MAX_FRAME_BYTES + (MAX_FRAME_BYTES >> 7) + 64;
@@ -28,8 +28,7 @@ impl Reader<BufReader<File>> {
     /// [`ErrorKind::Io`] where it cannot be opened, [`ErrorKind::Format`] where it is no recording or of another
     /// version.
     pub fn open(path: &Path) -> Result<Self> {
-        let file = File::open(path).map_err(|source| Error::io("cannot open the recording", path, source))?;
-        Self::new(path, BufReader::new(file))
+        Self::new(path, BufReader::new(open_file(path)?))
     }
 }
 

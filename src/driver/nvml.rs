@@ -15,7 +15,7 @@ use nvml_wrapper::enum_wrappers::device::{
 use nvml_wrapper::enums::device::GpuLockedClocksSetting;
 use nvml_wrapper::error::{Bits, NvmlError};
 
-use crate::error::{Error, ErrorKind, Result, nvml as codes, shown};
+use crate::error::{Error, ErrorKind, Result, nvml as codes, other_than_a_file, shown};
 
 /// The name under which the driver installs it.
 const LIBRARY: &str = "libnvidia-ml.so.1";
@@ -223,6 +223,17 @@ impl Place {
         }
     }
 
+    /// Opening a pipe could take for ever. A bare name is the dynamic linker's to look up.
+    fn refuse_other_than_a_file(&self) -> Result<()> {
+        match other_than_a_file(self.path()).filter(|_| self.path().components().nth(1).is_some()) {
+            Some(other) => {
+                let what = format!("{self} is not a file: it is {other}");
+                Err(Error::new(ErrorKind::NvmlNotFound, what).with_hint(self.remedy()))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// A call that failed.
     fn failed(&self, call: &'static str, error: NvmlError) -> Error {
         match error {
@@ -303,6 +314,7 @@ impl Nvml {
     }
 
     fn open(place: Place) -> Result<Self> {
+        place.refuse_other_than_a_file()?;
         let path = place.path();
         let inner = nvml_wrapper::Nvml::builder()
             .lib_path(path.as_os_str())

@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 
 use super::schema::Table;
-use crate::error::{Error, ErrorKind, Result, shown};
+use crate::error::{Error, ErrorKind, Result, open_file, shown};
 
 /// The end of a part's name once it is whole.
 const PART_END: &str = ".parquet";
@@ -129,10 +129,15 @@ pub(super) fn is_entered(folder: &Path) -> bool {
 }
 
 /// Whether a writer is in the folder now.
-pub(super) fn is_being_written(folder: &Path) -> bool {
-    File::open(folder.join(WRITING)).is_ok_and(|marker| {
-        flock(&marker, FlockOperation::NonBlockingLockShared) == Err(rustix::io::Errno::WOULDBLOCK)
-    })
+///
+/// # Errors
+/// `Io` or `Format` where its mark is there and cannot be opened: then nobody knows.
+pub(super) fn is_being_written(folder: &Path) -> Result<bool> {
+    if !is_entered(folder) {
+        return Ok(false);
+    }
+    let marker = open_file(&folder.join(WRITING))?;
+    Ok(flock(&marker, FlockOperation::NonBlockingLockShared) == Err(rustix::io::Errno::WOULDBLOCK))
 }
 
 pub(super) fn is_written(folder: &Path) -> Error {
@@ -195,7 +200,7 @@ pub(super) fn prepare_folder(folder: &Path, overwrite: bool) -> Result<Entered> 
     if ours.is_empty() && others > 0 {
         return refuse("is a folder of other things", "choose another output");
     }
-    if is_being_written(folder) {
+    if is_being_written(folder)? {
         return Err(is_written(folder));
     }
     if !ours.is_empty() && !overwrite {

@@ -21,6 +21,7 @@ pub(crate) mod reader;
 pub(crate) mod recover;
 pub(crate) mod rows;
 pub(crate) mod schema;
+mod source;
 mod table_writer;
 #[cfg(test)]
 mod tests;

@@ -1,8 +1,6 @@
 //! A dataset that is read.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,6 +14,7 @@ use parquet::errors::ParquetError;
 
 use super::files::{cannot_list, is_entered, parse_part, part_path};
 use super::schema::{SCHEMA_VERSION, SCHEMA_VERSION_KEY, TABLE_KEY, Table};
+use super::source::Source;
 use super::writer::{ALWAYS, parts_fact};
 use crate::error::{Error, ErrorKind, Result, shown};
 
@@ -119,7 +118,9 @@ impl Dataset {
                     return Err(Error::new(ErrorKind::Format, format!("{} is missing", shown(missing)))
                         .with_hint("later parts of the table are there; the dataset was copied in part"));
                 }
-                parts.push(open_part(part_path(folder, table, number), table)?);
+                let path = part_path(folder, table, number);
+                let source = Source::open(&path)?;
+                parts.push(open_part(path, &source, table)?);
             }
             tables.insert(table, parts);
         }
@@ -167,14 +168,18 @@ impl Dataset {
     /// The rows of a table, batch by batch. An error ends its part.
     pub fn batches(&self, table: Table) -> impl Iterator<Item = Result<RecordBatch>> {
         self.parts(table).iter().flat_map(|part| {
-            let file = open(&part.path);
-            let mut reader = Some(file.and_then(|file| guarded(&part.path, || read_part(file, part))));
+            let read = || {
+                let source = Source::open(&part.path)?;
+                let batches = source.guarded(|| read_part(source.clone(), part))?;
+                Ok((source, batches))
+            };
+            let mut reader = Some(read());
             std::iter::from_fn(move || match reader.take()? {
-                Ok(mut batches) => {
+                Ok((source, mut batches)) => {
                     let next = || batches.next().transpose()?.map(|batch| part.complete(batch)).transpose();
-                    let batch = guarded(&part.path, next).transpose()?;
+                    let batch = source.guarded(next).transpose()?;
                     if batch.is_ok() {
-                        reader = Some(Ok(batches));
+                        reader = Some(Ok((source, batches)));
                     }
                     Some(batch)
                 }
@@ -220,15 +225,16 @@ impl Dataset {
         let part = self.parts(group.table).get(group.part);
         let index = group.index;
         let mut reader = part.map(|part| {
-            let file = open(&part.path)?;
-            guarded(&part.path, || read_group(file, part, index, columns)).map(|reader| (part, reader))
+            let source = Source::open(&part.path)?;
+            let batches = source.guarded(|| read_group(source.clone(), part, index, columns))?;
+            Ok((part, source, batches))
         });
         std::iter::from_fn(move || match reader.take()? {
-            Ok((part, mut batches)) => {
+            Ok((part, source, mut batches)) => {
                 let next = || batches.next().transpose()?.map(|batch| part.pick(&batch, columns)).transpose();
-                let batch = guarded(&part.path, next).transpose()?;
+                let batch = source.guarded(next).transpose()?;
                 if batch.is_ok() {
-                    reader = Some(Ok((part, batches)));
+                    reader = Some(Ok((part, source, batches)));
                 }
                 Some(batch)
             }
@@ -241,71 +247,63 @@ impl Dataset {
     }
 }
 
-/// Whether a file is a whole part of a table: its footer is there and says so, and each of its rows can be read, which
-/// checks the pages' checksums.
+/// What is wrong in a file that should be a part of a table; none where it is whole: its footer is there and says so,
+/// and each of its rows can be read, which checks the pages' checksums.
 ///
 /// # Errors
-/// Why it is not.
-pub(super) fn is_whole(path: &Path, table: Table) -> Result<()> {
-    let part = open_part(path.to_owned(), table)?;
-    let file = open(path)?;
-    guarded(path, || {
-        read_part(file, &part)?.try_for_each(|batch| batch.map(drop).map_err(ParquetError::from))
-    })
+/// Why that cannot be told: the file cannot be read now, or was written by a later version of this crate.
+pub(super) fn damage(path: &Path, table: Table) -> Result<Option<Error>> {
+    let source = Source::open(path)?;
+    let read = || {
+        let part = open_part(path.to_owned(), &source, table)?;
+        source.guarded(|| {
+            let mut batches = read_part(source.clone(), &part)?;
+            batches.try_for_each(|batch| batch.map(drop).map_err(ParquetError::from))
+        })
+    };
+    match read() {
+        Ok(()) => Ok(None),
+        Err(error) if error.kind == ErrorKind::Io => Err(error),
+        Err(error) => match source.guarded(|| load(&source)) {
+            Ok(metadata) if version(&metadata).is_some_and(|version| version > SCHEMA_VERSION) => Err(error),
+            _ => Ok(Some(error)),
+        },
+    }
 }
 
-fn open_part(path: PathBuf, table: Table) -> Result<Part> {
-    let file = open(&path)?;
-    let metadata = guarded(&path, || ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()))?;
+fn open_part(path: PathBuf, source: &Source, table: Table) -> Result<Part> {
+    let metadata = source.guarded(|| load(source))?;
     let completed = check(&path, table, &metadata)?;
     Ok(Part { path, metadata, completed })
 }
 
-fn open(path: &Path) -> Result<File> {
-    File::open(path).map_err(|error| Error::io("cannot open", path, error))
+fn load(source: &Source) -> Result<ArrowReaderMetadata, ParquetError> {
+    ArrowReaderMetadata::load(source, ArrowReaderOptions::new())
 }
 
-/// Reads something of a file. The `parquet` crate panics on some damaged footers (pages have checksums), which
-/// must not end the program that looks at them.
-fn guarded<T>(path: &Path, read: impl FnOnce() -> Result<T, ParquetError>) -> Result<T> {
-    // Nothing that the closure leaves half done is used again: its reader is dropped.
-    std::panic::catch_unwind(AssertUnwindSafe(read))
-        .unwrap_or_else(|_| Err(ParquetError::General("the reader panicked".into())))
-        .map_err(|error| {
-            let hint = hint(&error);
-            Error::new(ErrorKind::Format, format!("cannot read {}", shown(path)))
-                .with_source(error)
-                .with_hint(hint)
-        })
+fn fact<'a>(metadata: &'a ArrowReaderMetadata, key: &str) -> Option<&'a str> {
+    let facts = metadata.metadata().file_metadata().key_value_metadata();
+    facts?.iter().find(|fact| fact.key == key)?.value.as_deref()
 }
 
-/// What to do about a file that cannot be read.
-fn hint(error: &ParquetError) -> &'static str {
-    // It has no kind of its own.
-    if error.to_string().contains("Disabled feature at compile time") {
-        "another program rewrote it with a compression that this crate does not read: have it write zstd, or none"
-    } else {
-        "the file is damaged or was cut short"
-    }
+fn version(metadata: &ArrowReaderMetadata) -> Option<u32> {
+    fact(metadata, SCHEMA_VERSION_KEY)?.parse().ok()
 }
 
 /// Refuses what this crate did not write, and what it cannot know yet. Returns the columns to hand out, if they are not
 /// those of the file.
 fn check(path: &Path, table: Table, metadata: &ArrowReaderMetadata) -> Result<Option<SchemaRef>> {
     let refuse = |why: String| Error::new(ErrorKind::Format, format!("{}: {why}", shown(path)));
-    let facts = metadata.metadata().file_metadata().key_value_metadata();
-    let fact = |key| facts?.iter().find(|fact| fact.key == key)?.value.as_deref();
-
-    let (Some(version), Some(name)) = (fact(SCHEMA_VERSION_KEY), fact(TABLE_KEY)) else {
+    let (Some(told), Some(name)) = (fact(metadata, SCHEMA_VERSION_KEY), fact(metadata, TABLE_KEY)) else {
         return Err(refuse("a Parquet file, but not of this crate".into()));
     };
-    let version = match version.parse::<u32>() {
-        Ok(version) if version <= SCHEMA_VERSION => version,
-        Ok(version) => {
+    let version = match version(metadata) {
+        Some(version) if version <= SCHEMA_VERSION => version,
+        Some(version) => {
             return Err(refuse(format!("schema version {version}, known up to {SCHEMA_VERSION}"))
                 .with_hint("it was written by a later version of this crate: update to read it"));
         }
-        Err(_) => return Err(refuse(format!("schema version {version:?} is not a number"))),
+        None => return Err(refuse(format!("schema version {told:?} is not a number"))),
     };
     if name != table.name() {
         return Err(refuse(format!("holds the table {name}")).with_hint("the file was renamed"));
@@ -339,19 +337,19 @@ fn columns(table: Table, found: &Schema, is_earlier: bool) -> Option<Option<Sche
     is_earlier.then(|| Some(Arc::new(Schema::new(whole.collect::<Vec<_>>()))))
 }
 
-fn read_part(file: File, part: &Part) -> Result<ParquetRecordBatchReader, ParquetError> {
-    ParquetRecordBatchReaderBuilder::new_with_metadata(file, part.metadata.clone())
+fn read_part(source: Source, part: &Part) -> Result<ParquetRecordBatchReader, ParquetError> {
+    ParquetRecordBatchReaderBuilder::new_with_metadata(source, part.metadata.clone())
         .with_batch_size(READ_BATCH_ROWS)
         .build()
 }
 
 fn read_group(
-    file: File,
+    source: Source,
     part: &Part,
     index: usize,
     columns: &[&str],
 ) -> Result<ParquetRecordBatchReader, ParquetError> {
-    let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, part.metadata.clone());
+    let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(source, part.metadata.clone());
     let mask = ProjectionMask::columns(builder.parquet_schema(), columns.iter().copied());
     builder.with_projection(mask).with_row_groups(vec![index]).with_batch_size(READ_BATCH_ROWS).build()
 }

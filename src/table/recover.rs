@@ -1,6 +1,7 @@
 //! Tidying the folder of a process that was killed.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,9 +10,9 @@ use super::files::{
     WRITING, cannot_list, is_being_written, is_entered, is_written, parse_part, parse_set_aside,
     parse_temporary, part_path, set_aside_path,
 };
-use super::reader::{Dataset, is_whole};
+use super::reader::{Dataset, damage};
 use super::schema::Table;
-use crate::error::{Error, ErrorKind, Result, shown};
+use crate::error::{Error, ErrorKind, Result, other_than_a_file, shown};
 
 /// What [`recover`] found and did. Its text is one line for each thing.
 #[derive(Debug, Default)]
@@ -117,8 +118,10 @@ impl fmt::Display for Recovery {
 ///
 /// # Errors
 /// [`ErrorKind::OutputExists`] where a session is writing the dataset now (known by its lock, on file systems that have
-/// locks); [`ErrorKind::Format`] where the folder has no file of a dataset; [`ErrorKind::Io`] where it cannot be listed
-/// or changed: what has been done until then stays done.
+/// locks); [`ErrorKind::Format`] where the folder has no file of a dataset, a part of a later version of this crate, or
+/// something to be renamed that is no file; [`ErrorKind::Io`] where the folder or a file cannot be read. Nothing has been
+/// changed then: only what was read and is wrong counts as damaged. [`ErrorKind::Io`], too, where something cannot be
+/// renamed or removed: what has been done until then stays done.
 pub fn recover(folder: impl AsRef<Path>) -> Result<Recovery> {
     let folder = folder.as_ref();
     let list = |error| cannot_list(folder, error);
@@ -137,33 +140,64 @@ pub fn recover(folder: impl AsRef<Path>) -> Result<Recovery> {
         }
     }
     recovery.set_aside_before.sort();
+    temporaries.sort();
     let is_empty = parts.is_empty() && temporaries.is_empty() && recovery.set_aside_before.is_empty();
     if is_empty && !is_entered(folder) {
         let what = format!("{} holds nothing of a dataset", shown(folder));
         return Err(Error::new(ErrorKind::Format, what)
             .with_hint("a dataset is a folder with files such as launches-00000.parquet"));
     }
-    if is_being_written(folder) {
+    if is_being_written(folder).map_err(untouched)? {
         return Err(is_written(folder));
     }
 
-    temporaries.sort();
-    for (table, number, temporary) in temporaries {
-        let path = part_path(folder, table, number);
-        if is_whole(&temporary, table).is_ok() && !path.exists() {
-            rename(&temporary, &path)?;
-            recovery.published.push(path.clone());
-            parts.entry(table).or_default().insert(number, path);
-        } else {
-            let bytes = fs::metadata(&temporary).map_or(0, |file| file.len());
-            remove(&temporary)?;
-            recovery.unfinished.push(Unfinished { table, bytes });
+    // All of it is looked at before anything is changed: what cannot be read now may be whole.
+    let mut found: BTreeMap<Table, BTreeMap<u32, Found>> = BTreeMap::new();
+    for (table, parts) in parts {
+        for (number, path) in parts {
+            let damage = damage(&path, table).map_err(untouched)?;
+            found.entry(table).or_default().insert(number, Found { path, damage });
         }
     }
-    for (table, parts) in parts {
+    let (mut whole, mut unfinished) = (Vec::new(), Vec::new());
+    for (table, number, temporary) in temporaries {
+        let is_whole = damage(&temporary, table).map_err(untouched)?.is_none();
+        check_own(&temporary)?;
+        match found.entry(table).or_default().entry(number) {
+            Entry::Vacant(vacant) if is_whole => {
+                let path = part_path(folder, table, number);
+                vacant.insert(Found { path: path.clone(), damage: None });
+                whole.push((temporary, path));
+            }
+            _ => {
+                let bytes = fs::metadata(&temporary).map_or(0, |file| file.len());
+                unfinished.push((temporary, Unfinished { table, bytes }));
+            }
+        }
+    }
+    for parts in found.values() {
+        let whole = parts.iter().filter(|(_, part)| part.damage.is_none());
+        let moved = (0..).zip(whole).filter(|(next, (number, _))| next != *number).map(|(_, (_, part))| part);
+        let mut touched = parts.values().filter(|part| part.damage.is_some()).chain(moved);
+        touched.try_for_each(|part| check_own(&part.path))?;
+    }
+    if is_entered(folder) {
+        check_own(&folder.join(WRITING))?;
+    }
+
+    for (temporary, path) in whole {
+        rename(&temporary, &path)?;
+        recovery.published.push(path);
+    }
+    for (temporary, told) in unfinished {
+        remove(&temporary)?;
+        recovery.unfinished.push(told);
+    }
+    let mut is_something_left = false;
+    for (table, parts) in found {
         let mut next = 0;
-        for (number, part) in parts {
-            if let Err(error) = is_whole(&part, table) {
+        for (number, Found { path: part, damage }) in parts {
+            if let Some(error) = damage {
                 let set_aside = set_aside_path(folder, table, number);
                 rename(&part, &set_aside)?;
                 recovery.damaged.push(Damaged { part, set_aside, error });
@@ -175,6 +209,7 @@ pub fn recover(folder: impl AsRef<Path>) -> Result<Recovery> {
                 recovery.renumbered.push((part, moved));
             }
             next += 1;
+            is_something_left = true;
         }
     }
     if is_entered(folder) {
@@ -182,12 +217,38 @@ pub fn recover(folder: impl AsRef<Path>) -> Result<Recovery> {
         remove(&folder.join(WRITING))?;
     }
     // Without a part, there is nothing to open.
-    if let Ok(dataset) = Dataset::open(folder) {
+    if is_something_left {
+        let dataset = Dataset::open(folder)?;
         recovery.rows = dataset.tables().map(|table| (table, dataset.rows(table))).collect();
         let is_missing = !(recovery.damaged.is_empty() && recovery.set_aside_before.is_empty());
         recovery.is_complete = dataset.is_complete() && !is_missing;
     }
     Ok(recovery)
+}
+
+/// A part, and what is wrong in it.
+struct Found {
+    path: PathBuf,
+    damage: Option<Error>,
+}
+
+/// Refuses to rename or remove what only has the name of a dataset's file.
+fn check_own(path: &Path) -> Result<()> {
+    // A link's own metadata: what it leads to is not of this folder. Parts that are there in a moment only are not yet.
+    let Ok(found) = path.symlink_metadata() else { return Ok(()) };
+    if found.is_file() {
+        return Ok(());
+    }
+    let other =
+        if found.is_symlink() { "a link" } else { other_than_a_file(path).unwrap_or("something else") };
+    Err(Error::new(ErrorKind::Format, format!("{} is not a file: it is {other}", shown(path)))
+        .with_hint("nothing was changed: a dataset has files alone; move this away, and try again"))
+}
+
+/// The error that ended it before anything was changed.
+fn untouched(error: Error) -> Error {
+    let next = error.hint.clone().unwrap_or_else(|| "try again once it can be read".to_owned());
+    error.with_hint(format!("nothing was changed: {next}"))
 }
 
 fn rename(from: &Path, to: &Path) -> Result<()> {

@@ -79,6 +79,55 @@ fn a_device_or_a_pipe_is_never_replaced() -> Outcome {
 }
 
 #[test]
+fn a_link_stays_and_what_it_leads_to_is_replaced() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let (link, target) = (folder.path().join("link.txt"), folder.path().join("target.txt"));
+    fs::write(&target, "before")?;
+    std::os::unix::fs::symlink(&target, &link)?;
+    line(&format!("summary quickstart.cuprof --output {} --force", link.display()))?.expect(0)?;
+    assert!(link.is_symlink() && fs::read_to_string(&target)?.contains("launches"));
+    let found = line("replay quickstart.cuprofrec --output /dev/full")?.expect(73)?;
+    assert!(found.err.contains("a dataset is a folder"), "{}", found.err);
+    Ok(())
+}
+
+#[test]
+fn a_pipe_in_place_of_a_file_is_refused_unopened() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let dataset = copy_of("quickstart.cuprof", folder.path())?;
+    let part = dataset.join("launches-00001.parquet");
+    assert!(std::process::Command::new("mkfifo").arg(&part).status()?.success());
+    for command in ["summary", "recover", "replay"] {
+        let path = if command == "replay" { &part } else { &dataset };
+        let found = line(&format!("{command} {}", path.display()))?.expect(65)?;
+        assert!(found.err.contains("is not a file: it is a pipe"), "{command}: {}", found.err);
+    }
+    assert!(part.exists());
+    Ok(())
+}
+
+#[test]
+fn recovering_with_few_open_files_changes_nothing_that_is_whole() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let dataset = copy_of("quickstart.cuprof", folder.path())?;
+    let names = || -> std::io::Result<Vec<_>> {
+        let mut names: Vec<_> = fs::read_dir(&dataset)?.flatten().map(|entry| entry.file_name()).collect();
+        names.sort();
+        Ok(names)
+    };
+    let before = names()?;
+    for limit in 3..8 {
+        let program = env!("CARGO_BIN_EXE_cuprof");
+        let script = format!("ulimit -n {limit}; exec {program} recover {}", dataset.display());
+        let output = std::process::Command::new("bash").args(["-c", &script]).output()?;
+        let is_told = String::from_utf8_lossy(&output.stdout).contains("the dataset is complete");
+        assert_eq!(output.status.success(), is_told, "{limit}: {output:?}");
+        assert_eq!(names()?, before, "{limit}");
+    }
+    Ok(())
+}
+
+#[test]
 fn help_and_documents_tell_the_codes() -> Outcome {
     let help = line("--help")?.expect(0)?.out;
     for code in ["0", "1", "2", "3", "64", "65", "69", "70", "73", "74", "130"] {
@@ -299,7 +348,7 @@ fn paths_come_from_standard_input() -> Outcome {
         cuprof().args(["summary", "quickstart.cuprof", "nvtx.cuprof"]).output()?.stdout
     );
     let empty = line("summary -")?.expect(64)?;
-    assert!(empty.err.contains("no dataset was named"), "{}", empty.err);
+    assert!(empty.err.contains("standard input named no dataset"), "{}", empty.err);
     Ok(())
 }
 
@@ -348,23 +397,34 @@ fn no_terminal_is_filled_with_bytes() -> Outcome {
     Ok(())
 }
 
+/// Of a recording's beginning, before its first frame.
+const MAGIC_BYTES: usize = 8;
+
 #[test]
 fn an_interrupted_replay_leaves_nothing() -> Outcome {
     let folder = tempfile::tempdir()?;
-    // A recording that never ends: a pipe that stays open.
-    let pipe = folder.path().join("endless.cuprofrec");
-    let made = std::process::Command::new("mkfifo").arg(&pipe).status()?;
-    assert!(made.success());
+    // A recording that takes long: its frames, each with its length before it, again and again.
+    let long = folder.path().join("long.cuprofrec");
+    let recording = fs::read(root().join("examples/recordings/quickstart.cuprofrec"))?;
+    let end = |at: usize| -> Result<usize, Box<dyn std::error::Error>> {
+        Ok(at + 8 + u32::from_le_bytes(recording[at..at + 4].try_into()?) as usize)
+    };
+    let mut frames = vec![MAGIC_BYTES];
+    while let Some(at) = frames.last().copied().filter(|at| *at < recording.len()) {
+        frames.push(end(at)?);
+    }
+    let [_, first, .., last, _] = frames[..] else { return Err("too few frames".into()) };
+    fs::write(
+        &long,
+        [&recording[..first], &recording[first..last].repeat(3000), &recording[last..]].concat(),
+    )?;
     let mut child = cuprof()
         .arg("replay")
-        .arg(&pipe)
+        .arg(&long)
         .args(["--output", "run.cuprof"])
         .current_dir(folder.path())
         .stdout(Stdio::null())
         .spawn()?;
-    let recording = fs::read(root().join("examples/recordings/quickstart.cuprofrec"))?;
-    let mut writer = fs::OpenOptions::new().write(true).open(&pipe)?;
-    writer.write_all(&recording[..recording.len() / 2])?;
     let names = || -> std::io::Result<Vec<String>> {
         let entries = fs::read_dir(folder.path())?.flatten();
         Ok(entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
@@ -377,8 +437,7 @@ fn an_interrupted_replay_leaves_nothing() -> Outcome {
     let killed = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status()?;
     assert!(killed.success());
     assert_eq!(child.wait()?.code(), Some(130));
-    assert_eq!(names()?, ["endless.cuprofrec"]);
-    drop(writer);
+    assert_eq!(names()?, ["long.cuprofrec"]);
     Ok(())
 }
 

@@ -338,9 +338,13 @@ fn threads_that_launch_while_sessions_start_and_end_are_not_disturbed() -> Outco
                 })
             })
             .collect();
+        let all_failed = || workers.iter().all(|worker| worker.is_finished());
         let sessions = (0..30).try_for_each(|_| -> Outcome {
             let (trace, ()) = record(|| {
-                std::thread::sleep(std::time::Duration::from_millis(10)); // time for some launches, not for order
+                let before = launched.load(Ordering::Relaxed);
+                while launched.load(Ordering::Relaxed) < before + 100 && !all_failed() {
+                    std::thread::yield_now();
+                }
                 Ok(())
             })?;
             for row in trace.launches() {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::Outcome;
-use crate::process::libraries;
+use crate::process::{HOME, libraries};
 
 /// What the command prints, to both ends, and its exit code.
 struct Said {
@@ -18,7 +18,7 @@ fn metrics(arguments: &str, set: &[(&str, &str)]) -> Result<Said, Box<dyn std::e
     let mut command = Command::new(env!("CARGO_BIN_EXE_cuprof"));
     command
         .env_clear()
-        .env("HOME", "/nowhere/home")
+        .env("HOME", HOME)
         .env("LD_LIBRARY_PATH", libraries())
         .env("CUPROF_CUPTI_PATH", libraries().join("libcupti.so.13"));
     for (name, value) in set {

@@ -175,3 +175,21 @@ fn records_that_are_shorter_than_their_librarys_version_says_do_not_harm() -> Ou
         Ok(())
     })
 }
+
+#[test]
+fn a_pipe_that_is_named_as_a_library_is_refused_unopened() -> Outcome {
+    let folder = crate::process::folder()?;
+    let pipe = folder.path().join("libcupti.so.13");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status()?.success());
+    let process = Process::of(a_pipe_that_is_named_as_a_library_is_refused_unopened);
+    process.with("CUPROF_CUPTI_PATH", &pipe).with("CUPROF_NVML_PATH", &pipe).run(|| {
+        let Err(error) = Profiler::builder().start() else { return Err("a session was started".into()) };
+        assert!(
+            error.to_string().contains("libcupti.so.13 (named by CUPROF_CUPTI_PATH): is not a file"),
+            "{error}"
+        );
+        let told = cuprof::doctor().render(1000);
+        assert_eq!(told.matches("is not a file").count(), 2, "{told}");
+        Ok(())
+    })
+}

@@ -46,6 +46,9 @@ pub enum End {
     Signal(i32),
 }
 
+/// Where a process finds nothing of the user who runs the tests.
+pub const HOME: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/home");
+
 /// A process in which one test runs.
 pub struct Process {
     test: &'static str,
@@ -78,7 +81,8 @@ impl Process {
         process
             .with("LD_LIBRARY_PATH", libraries)
             .with("CUPROF_CUPTI_PATH", libraries.join("libcupti.so.13"))
-            .with("HOME", "/nowhere/home")
+            // Below the folder that cargo cleans up: what runs here may make it.
+            .with("HOME", HOME)
     }
 
     /// With a variable set; set to nothing, it is as if it were not there.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cuprof::{Builder, Dataset, Error, Profile, Profiler, Table};
+use cuprof::{Builder, Dataset, Error, Profile, Profiler, Summary, Symbols, Table};
 use tempfile::TempDir;
 
 use crate::frame::Frame;
@@ -179,4 +179,9 @@ fn sessions_end_nowhere_else() -> Result<()> {
     }
     assert_eq!(elsewhere, [""; 0], "use session::Ends");
     Ok(())
+}
+
+/// A summary as it is printed where no line is too long: where lines break depends on paths.
+pub fn unwrapped(summary: &Summary) -> String {
+    summary.render(10_000, Symbols::Ascii)
 }

@@ -52,6 +52,8 @@ impl fmt::Display for Source {
 pub enum Reason {
     /// There is no such file or folder.
     Absent,
+    /// It is a pipe, a device, a socket or, where a library was looked for, a folder: opening it could take for ever.
+    NotAFile,
     /// The folder exists and holds no libcupti.
     NothingInside,
     /// The folder holds stubs: files to link against, which do nothing.
@@ -78,6 +80,7 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Absent => f.write_str("does not exist"),
+            Self::NotAFile => f.write_str("is not a file"),
             Self::NothingInside => f.write_str("holds no libcupti.so"),
             Self::Stubs => f.write_str("skipped, since stubs cannot be used at run time"),
             Self::TooNew { major, max } => {

@@ -99,6 +99,8 @@ impl Finder<'_> {
             for library in libraries {
                 self.found.candidates.push(Candidate { path: library.path, source, major: library.major });
             }
+        } else if is_no_file(&path) {
+            self.skip(path, source, Reason::NotAFile);
         } else if path.exists() {
             let major = major_of(&path);
             self.found.candidates.push(Candidate { path, source, major });
@@ -363,6 +365,11 @@ fn names_in(folder: &Path) -> Vec<String> {
     let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
     names.sort();
     names
+}
+
+/// Whether something other than a file is there. It is not opened to find out.
+pub(super) fn is_no_file(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| !found.is_file())
 }
 
 fn without_links(path: &Path) -> PathBuf {

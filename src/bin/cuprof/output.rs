@@ -28,8 +28,9 @@ impl Output {
             return Ok(Self::Standard(BufWriter::with_capacity(1 << 16, std::io::stdout())));
         };
         refuse_existing(path, force)?;
+        let path = &behind_links(path)?;
         let unfinished = Unfinished::beside(path)?;
-        let file = File::create_new(unfinished.path()).map_err(|error| cannot("create", path, &error))?;
+        let file = File::create_new(unfinished.path()).map_err(|error| cannot("create", path, error))?;
         let writer = BufWriter::with_capacity(1 << 18, file);
         Ok(Self::File { writer, unfinished, path: path.to_owned(), force })
     }
@@ -49,7 +50,7 @@ impl Output {
         match self {
             Self::Standard(mut writer) => writer.flush().map_err(|error| written("standard output", &error)),
             Self::File { mut writer, unfinished, path, force } => {
-                writer.flush().map_err(|error| cannot("write", &path, &error))?;
+                writer.flush().map_err(|error| cannot("write", &path, error))?;
                 drop(writer);
                 unfinished.publish(&path, force)
             }
@@ -100,6 +101,7 @@ pub fn refuse_inside<'a>(
     read: impl IntoIterator<Item = &'a Path>,
 ) -> Result<(), Failure> {
     let Some(output) = output.filter(|output| *output != Path::new("-")) else { return Ok(()) };
+    let output = &behind_links(output).unwrap_or_else(|_| output.to_owned());
     let parent = output.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let is_inside =
         |folder: &Path| Some(parent.canonicalize().ok()?.starts_with(folder.canonicalize().ok()?));
@@ -113,15 +115,26 @@ pub fn refuse_inside<'a>(
     }
 }
 
+/// What a link leads to: that is replaced, and the link stays.
+pub fn behind_links(path: &Path) -> Result<PathBuf, Failure> {
+    if !path.is_symlink() {
+        return Ok(path.to_owned());
+    }
+    path.canonicalize().map_err(|error| cannot("create", path, error))
+}
+
 /// Refuses what is there already, and always what is no file or folder: a new file would take a device's place.
 pub fn refuse_existing(path: &Path, force: bool) -> Result<(), Failure> {
-    let Ok(found) = path.symlink_metadata() else { return Ok(()) };
-    let kind = found.file_type();
-    if !(kind.is_file() || kind.is_dir() || kind.is_symlink()) {
-        let what = format!(
-            "{} is a device or a pipe\n  leave --output out, and redirect standard output to it",
-            shown(path)
-        );
+    refuse_existing_with(path, force, "leave --output out, and redirect standard output to it")
+}
+
+/// The same, with what to do instead of an output to a device.
+pub fn refuse_existing_with(path: &Path, force: bool, instead: &str) -> Result<(), Failure> {
+    if path.symlink_metadata().is_err() {
+        return Ok(());
+    }
+    if path.metadata().is_ok_and(|found| !(found.is_file() || found.is_dir())) {
+        let what = format!("{} is a device or a pipe\n  {instead}", shown(path));
         return Err(Failure::new(OUTPUT, what));
     }
     if !force {
@@ -131,9 +144,10 @@ pub fn refuse_existing(path: &Path, force: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-pub fn cannot(what: &str, path: &Path, error: &std::io::Error) -> Failure {
+pub fn cannot(what: &str, path: &Path, error: std::io::Error) -> Failure {
     let code = if what == "create" { OUTPUT } else { WRITE };
-    Failure::new(code, format!("cannot {what} {}: {error}", shown(path)))
+    let error = cuprof::Error::io(&format!("cannot {what}"), path, error);
+    Failure::new(code, error.to_string())
 }
 
 /// What a signal has to remove before it ends the process.
@@ -174,7 +188,7 @@ impl Unfinished {
                 linked => linked,
             }
         };
-        renamed.map_err(|error| cannot("create", path, &error))
+        renamed.map_err(|error| cannot("create", path, error))
     }
 }
 

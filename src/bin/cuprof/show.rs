@@ -145,9 +145,14 @@ fn named(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let mut named: Vec<PathBuf> = Vec::new();
     for path in paths {
         if path == Path::new("-") {
+            let before = named.len();
             for line in std::io::stdin().lock().lines() {
                 let line = line.map_err(|error| Failure::new(INPUT, format!("standard input: {error}")))?;
                 named.extend((!line.is_empty()).then(|| line.into()));
+            }
+            if named.len() == before {
+                let what = "standard input named no dataset\n  write the path of one on each line";
+                return Err(Failure::new(USAGE, what));
             }
         } else {
             named.push(path.clone());

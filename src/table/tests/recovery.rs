@@ -216,3 +216,58 @@ fn a_folder_of_other_things_is_refused_and_an_empty_run_is_told() -> TestResult 
     assert!(told(&recovery, folder.path()).ends_with("no part had been finished: nothing can be read\n"));
     Ok(())
 }
+
+/// What is in a folder: names, and the bytes of files.
+fn state(folder: &Path) -> std::io::Result<Vec<(String, Vec<u8>)>> {
+    let bytes = |name: &String| match folder.join(name).symlink_metadata()?.is_file() {
+        true => fs::read(folder.join(name)),
+        false => Ok(Vec::new()),
+    };
+    names(folder, "")?.into_iter().map(|name| Ok((name.clone(), bytes(&name)?))).collect()
+}
+
+#[test]
+fn what_cannot_be_read_now_leaves_everything_as_it_is() -> TestResult {
+    let unreadable = ["launches-00001.parquet", ".transfers-00001.parquet.tmp", ".writing"];
+    for (unreadable, other) in unreadable.iter().flat_map(|name| [(name, "loop"), (name, "folder")]) {
+        let folder = tempfile::tempdir()?;
+        dataset(folder.path())?;
+        // All of these would be tidied otherwise.
+        fs::write(folder.path().join(".ranges-00001.parquet.tmp"), "PAR1")?;
+        fs::write(folder.path().join("launches-00002.parquet"), "PAR1")?;
+        fs::write(folder.path().join(".writing"), "")?;
+        let path = folder.path().join(unreadable);
+        if path.exists() {
+            fs::remove_file(&path)?;
+        }
+        match other {
+            "loop" => std::os::unix::fs::symlink(&path, &path)?,
+            _ => fs::create_dir(&path)?,
+        }
+        if unreadable == &".writing" && other == "loop" {
+            continue; // it leads nowhere, so that there is no mark
+        }
+        let before = state(folder.path())?;
+        let error = recover(folder.path()).err().ok_or("it was recovered")?.to_string();
+        assert!(error.contains(unreadable) && error.contains("nothing was changed"), "{error}");
+        assert_eq!(state(folder.path())?, before, "{unreadable} {other}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_link_to_a_part_is_read_and_never_renamed() -> TestResult {
+    let (folder, elsewhere) = (tempfile::tempdir()?, tempfile::tempdir()?);
+    dataset(folder.path())?;
+    let part = folder.path().join("launches-00001.parquet");
+    let moved = elsewhere.path().join("part");
+    fs::copy(&part, &moved)?;
+    fs::remove_file(&part)?;
+    std::os::unix::fs::symlink(&moved, &part)?;
+    assert!(recover(folder.path())?.is_complete);
+    fs::write(&moved, "PAR1")?;
+    let error = recover(folder.path()).err().ok_or("a link was renamed")?.to_string();
+    assert!(error.contains("launches-00001.parquet is not a file: it is a link"), "{error}");
+    assert!(part.is_symlink());
+    Ok(())
+}

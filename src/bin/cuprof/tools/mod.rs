@@ -9,8 +9,10 @@ use clap::CommandFactory;
 use cuprof::{ErrorKind, ResetOutcome};
 
 use crate::args::{self, Arguments};
-use crate::exit::{Failure, NOT_READY, OUTPUT, SUCCESS, UNAVAILABLE, shown, verdict};
-use crate::output::{Output, Unfinished, cannot, refuse_existing, write_text};
+use crate::exit::{Failure, INPUT, NOT_READY, OUTPUT, SUCCESS, UNAVAILABLE, shown, verdict};
+use crate::output::{
+    Output, Unfinished, behind_links, cannot, refuse_existing, refuse_existing_with, write_text,
+};
 
 pub fn doctor() -> Result<u8, Failure> {
     let diagnosis = cuprof::doctor();
@@ -21,7 +23,7 @@ pub fn doctor() -> Result<u8, Failure> {
 pub fn recover(recover: &args::Recover) -> Result<u8, Failure> {
     let recovery = cuprof::recover(&recover.path)?;
     write_text(None, false, &recovery.to_string())?;
-    Ok(SUCCESS)
+    Ok(if recovery.rows.is_empty() { INPUT } else { SUCCESS })
 }
 
 pub fn reset_clocks() -> Result<u8, Failure> {
@@ -55,18 +57,27 @@ pub fn replay(replay: &args::Replay) -> Result<u8, Failure> {
         Some(output) => output.clone(),
         None => Path::new(replay.recording.file_name().unwrap_or_default()).with_extension("cuprof"),
     };
-    refuse_existing(&output, replay.force)?;
+    refuse_existing_with(&output, replay.force, "a dataset is a folder: name one that is not there yet")?;
+    let output = behind_links(&output)?;
     let recording = cuprof::Replay::open(&replay.recording)?;
     // The dataset gets its name when it is whole; whatever is there is replaced then.
     let unfinished = Unfinished::beside(&output)?;
-    std::fs::create_dir_all(unfinished.path()).map_err(|error| cannot("create", &output, &error))?;
+    std::fs::create_dir_all(unfinished.path()).map_err(|error| cannot("create", &output, error))?;
     let (profile, failed) = match recording.output(unfinished.path()).run() {
         Ok(profile) => (profile, None),
         // What could be read is in the dataset.
         Err(failed) if failed.error.kind == ErrorKind::Format && failed.profile.dataset().is_some() => {
             (*failed.profile, Some(failed.error))
         }
-        Err(failed) => return Err(Failure::of_output(&failed.error).naming(unfinished.path(), &output)),
+        Err(failed) => {
+            let mut error = failed.error;
+            // Nothing is kept of what has no name yet.
+            if error.kind == ErrorKind::Io {
+                let next = "nothing was kept: make room, or name another output, and replay again";
+                error.hint = Some(next.to_owned());
+            }
+            return Err(Failure::of_output(&error).naming(unfinished.path(), &output));
+        }
     };
     let replaced = replace(&output)?;
     unfinished.publish(&output, false)?;
