@@ -353,15 +353,3 @@ fn read_group(
     let mask = ProjectionMask::columns(builder.parquet_schema(), columns.iter().copied());
     builder.with_projection(mask).with_row_groups(vec![index]).with_batch_size(READ_BATCH_ROWS).build()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_compression_that_is_not_read_is_no_damage() {
-        let snappy = ParquetError::General("Disabled feature at compile time: snap".into());
-        assert!(hint(&snappy).contains("zstd"));
-        assert!(hint(&ParquetError::EOF("the end".into())).contains("cut short"));
-    }
-}

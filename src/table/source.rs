@@ -69,7 +69,7 @@ impl Source {
 }
 
 /// What to do about a file that cannot be read.
-pub(super) fn hint(error: &ParquetError) -> &'static str {
+fn hint(error: &ParquetError) -> &'static str {
     // It has no kind of its own.
     if error.to_string().contains("Disabled feature at compile time") {
         "another program rewrote it with a compression that this crate does not read: have it write zstd, or none"
@@ -147,5 +147,12 @@ mod tests {
         source.get_read(u64::MAX)?.read_to_end(&mut rest)?;
         assert!(rest.is_empty());
         Ok(())
+    }
+
+    #[test]
+    fn a_compression_that_is_not_read_is_no_damage() {
+        let snappy = ParquetError::General("Disabled feature at compile time: snap".into());
+        assert!(hint(&snappy).contains("zstd"));
+        assert!(hint(&ParquetError::EOF("the end".into())).contains("cut short"));
     }
 }
