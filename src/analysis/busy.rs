@@ -41,7 +41,8 @@ pub struct StreamTime {
 
 /// Kernels and transfers, and the time without any.
 ///
-/// `span_ns` is `busy_ns` and `idle_ns` together. Rows without valid times count as launches and transfers only.
+/// `span_ns` is `busy_ns` and `idle_ns` together: from the first start to the last end of each dataset. What lies between
+/// two datasets, when none of them was recorded, is neither. Rows without valid times count as launches and transfers only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Busy {
@@ -49,7 +50,7 @@ pub struct Busy {
     pub launches: u64,
     /// Transfers.
     pub transfers: u64,
-    /// From the first start to the last end.
+    /// From the first start to the last end; of several datasets, without the time between them.
     pub span_ns: i64,
     /// Time with at least one kernel or transfer.
     pub busy_ns: i64,
@@ -90,27 +91,35 @@ pub(super) struct Piece {
 struct Sweep {
     /// First start, and last end so far.
     seen: Option<(i64, i64)>,
+    /// Time between datasets.
+    apart_ns: i64,
     busy: Busy,
 }
 
 impl Sweep {
-    fn take(&mut self, span: Span) {
+    /// `is_recorded` tells whether some dataset has work before and after a time: a gap there is one of the device, and not
+    /// the time between two datasets.
+    fn take(&mut self, span: Span, is_recorded: impl Fn(i64) -> bool) {
         let Some((_, last)) = &mut self.seen else {
             self.seen = Some((span.start_ns, span.end_ns.max(span.start_ns)));
             return;
         };
         if span.start_ns > *last {
             let gap = span.start_ns.saturating_sub(*last);
-            self.busy.gaps += 1;
-            self.busy.idle_ns = self.busy.idle_ns.saturating_add(gap);
-            self.busy.longest_gap_ns = self.busy.longest_gap_ns.max(gap);
+            if is_recorded(*last) {
+                self.busy.gaps += 1;
+                self.busy.idle_ns = self.busy.idle_ns.saturating_add(gap);
+                self.busy.longest_gap_ns = self.busy.longest_gap_ns.max(gap);
+            } else {
+                self.apart_ns = self.apart_ns.saturating_add(gap);
+            }
         }
         *last = span.end_ns.max(*last);
     }
 
     fn finish(mut self, launches: u64, transfers: u64) -> Busy {
         if let Some((first, last)) = self.seen {
-            self.busy.span_ns = last.saturating_sub(first);
+            self.busy.span_ns = last.saturating_sub(first).saturating_sub(self.apart_ns);
             self.busy.busy_ns = self.busy.span_ns.saturating_sub(self.busy.idle_ns);
         }
         Busy { launches, transfers, ..self.busy }
@@ -169,6 +178,20 @@ fn merged(sources: impl Iterator<Item = impl Iterator<Item = Span>>) -> impl Ite
     })
 }
 
+/// First start and last end of each dataset's work on a device.
+fn extents(queues: &[(Queue, Ordered)]) -> BTreeMap<usize, (i64, i64)> {
+    let mut extents = BTreeMap::new();
+    for (queue, ordered) in queues {
+        for spans in &ordered.pieces {
+            let first = spans.first().map_or(i64::MAX, |span| span.start_ns);
+            let last = spans.iter().map(|span| span.end_ns).max().unwrap_or(i64::MIN);
+            let (start, end) = extents.entry(queue.member).or_insert((first, last));
+            (*start, *end) = (first.min(*start), last.max(*end));
+        }
+    }
+    extents
+}
+
 /// Devices by unique id where there is one, and their streams.
 pub(super) fn devices(collection: &Collection, queues: FxHashMap<Queue, Vec<Piece>>) -> Vec<DeviceTime> {
     let several = collection.members().len() > 1;
@@ -189,9 +212,11 @@ pub(super) fn devices(collection: &Collection, queues: FxHashMap<Queue, Vec<Piec
     let time = |((member, ordinal), queues): ((usize, u32), Vec<(Queue, Ordered)>)| {
         let found = collection.members().get(member);
         let (name, uuid) = found.map_or((None, None), |member| member.device(ordinal));
+        let extents = extents(&queues);
+        let is_recorded = |at: i64| extents.values().any(|(first, last)| *first <= at && at < *last);
         let sweep = |spans: &mut dyn Iterator<Item = Span>, launches, transfers| {
             let mut sweep = Sweep::default();
-            spans.for_each(|span| sweep.take(span));
+            spans.for_each(|span| sweep.take(span, is_recorded));
             sweep.finish(launches, transfers)
         };
         let streams: Vec<StreamTime> = queues

@@ -91,6 +91,24 @@ fn time_is_busy_or_idle() -> Outcome {
 }
 
 #[test]
+fn the_time_between_two_datasets_is_no_gap() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let (mut alone, mut paths) = (Vec::new(), Vec::new());
+    for name in ["quickstart", "graph"] {
+        let path = folder.path().join(name);
+        Replay::open(format!("examples/recordings/{name}.cuprofrec"))?.output(&path).run()?;
+        alone.push(digest(&path, &Filter::default())?.devices[0].busy);
+        paths.push(path);
+    }
+    let both = Collection::open(&paths)?.digest(&Filter::default(), &|_, _| {})?.devices[0].busy;
+    let [a, b] = [alone[0], alone[1]];
+    assert_eq!((both.span_ns, both.busy_ns), (a.span_ns + b.span_ns, a.busy_ns + b.busy_ns));
+    assert_eq!((both.idle_ns, both.gaps), (a.idle_ns + b.idle_ns, a.gaps + b.gaps));
+    assert_eq!(both.longest_gap_ns, a.longest_gap_ns.max(b.longest_gap_ns));
+    Ok(())
+}
+
+#[test]
 fn times_of_a_tree_are_its_own_and_those_inside() -> Outcome {
     let folder = tempfile::tempdir()?;
     small(folder.path())?;
