@@ -11,7 +11,7 @@ mod open;
 use std::path::Path;
 use std::{fmt, io};
 
-pub(crate) use self::open::{open_file, other_than_a_file};
+pub(crate) use self::open::{open_file, open_stream, other_than_a_file};
 
 /// A text for a terminal: control characters, which could change what is shown there, are escaped, but for the ends of
 /// lines.

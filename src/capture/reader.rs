@@ -5,7 +5,7 @@ use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use super::{Frame, MAGIC, MAX_FRAME_BYTES};
-use crate::error::{Error, ErrorKind, Result, open_file, shown};
+use crate::error::{Error, ErrorKind, Result, open_stream, shown};
 
 /// zstd adds at most this much to what does not compress.
 const MAX_PACKED_BYTES: usize = MAX_FRAME_BYTES + (MAX_FRAME_BYTES >> 7) + 64;
@@ -28,7 +28,7 @@ impl Reader<BufReader<File>> {
     /// [`ErrorKind::Io`] where it cannot be opened, [`ErrorKind::Format`] where it is no recording or of another
     /// version.
     pub fn open(path: &Path) -> Result<Self> {
-        Self::new(path, BufReader::new(open_file(path)?))
+        Self::new(path, BufReader::new(open_stream(path)?))
     }
 }
 

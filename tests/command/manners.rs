@@ -97,12 +97,29 @@ fn a_pipe_in_place_of_a_file_is_refused_unopened() -> Outcome {
     let dataset = copy_of("quickstart.cuprof", folder.path())?;
     let part = dataset.join("launches-00001.parquet");
     assert!(std::process::Command::new("mkfifo").arg(&part).status()?.success());
-    for command in ["summary", "recover", "replay"] {
-        let path = if command == "replay" { &part } else { &dataset };
-        let found = line(&format!("{command} {}", path.display()))?.expect(65)?;
+    for command in ["summary", "recover"] {
+        let found = line(&format!("{command} {}", dataset.display()))?.expect(65)?;
         assert!(found.err.contains("is not a file: it is a pipe"), "{command}: {}", found.err);
     }
     assert!(part.exists());
+    Ok(())
+}
+
+#[test]
+fn a_recording_is_read_from_a_pipe_too() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let output = folder.path().join("run.cuprof");
+    let recording = std::fs::read(root().join("examples/recordings/graph.cuprofrec"))?;
+    let mut command = cuprof();
+    command
+        .args(["replay", "/dev/stdin", "--output"])
+        .arg(&output)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null());
+    let mut child = command.spawn()?;
+    child.stdin.take().ok_or("no pipe")?.write_all(&recording)?;
+    assert!(child.wait()?.success());
+    assert_eq!(cuprof::Dataset::open(&output)?.rows(cuprof::Table::Launches), 40);
     Ok(())
 }
 
