@@ -20,6 +20,7 @@ fn launch(correlation: u32) -> Event<'static, Stamp> {
         range: None,
         epoch: ProcessEpoch(0),
         cbid: 307,
+        is_recorded: true,
         symbol: None,
         time: Stamp::now(),
     }
