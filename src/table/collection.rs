@@ -211,9 +211,10 @@ impl Collection {
     }
 
     /// When the first record of the datasets begins: of kernels and transfers, the first with valid times.
+    ///
+    /// Reads those row groups alone that can have an earlier one, by the statistics in their files.
     pub(crate) fn start_ns(&self) -> Result<Option<i64>> {
         let mut first: Option<i64> = None;
-        let mut take = |ns: i64| first = Some(first.map_or(ns, |first: i64| first.min(ns)));
         for (table, columns) in [
             (Table::Ranges, &["start_ns"][..]),
             (Table::Launches, &["start_ns", "duration_ns"][..]),
@@ -225,26 +226,30 @@ impl Collection {
             (Table::Synchronizations, &["start_ns"][..]),
             (Table::MemoryOperations, &["start_ns"][..]),
         ] {
-            for found in self.scan(
-                table,
-                columns,
-                &|_| {},
-                || None,
-                |first: &mut Option<i64>, _, batch| {
-                    let starts = int64(batch, 0)?;
-                    let durations = if columns.len() > 1 { Some(int64(batch, 1)?) } else { None };
+            let bounded = |(member, group): (usize, Group)| {
+                let dataset = &self.members[member].dataset;
+                (dataset.lower_bound(&group, "start_ns"), dataset, group)
+            };
+            let mut groups: Vec<_> = self.groups(table).into_iter().map(bounded).collect();
+            // Those without a bound come first.
+            groups.sort_by_key(|(bound, ..)| *bound);
+            for (bound, dataset, group) in groups {
+                if first.zip(bound).is_some_and(|(first, bound)| first <= bound) {
+                    break;
+                }
+                for batch in dataset.scan(&group, columns) {
+                    let batch = batch?;
+                    let starts = int64(&batch, 0)?;
+                    let durations = if columns.len() > 1 { Some(int64(&batch, 1)?) } else { None };
                     for (row, start) in starts.values().iter().enumerate() {
                         // Without a valid time, it may be zero.
                         if *start > 0
                             && durations.is_none_or(|durations| duration_ns(durations, row).is_some())
                         {
-                            *first = Some(first.map_or(*start, |first| first.min(*start)));
+                            first = Some(first.map_or(*start, |first| first.min(*start)));
                         }
                     }
-                    Ok(())
-                },
-            )? {
-                found.into_iter().for_each(&mut take);
+                }
             }
         }
         Ok(first)

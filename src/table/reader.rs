@@ -11,6 +11,7 @@ use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
 use parquet::errors::ParquetError;
+use parquet::file::statistics::Statistics;
 
 use super::files::{cannot_list, is_entered, parse_part, part_path};
 use super::schema::{SCHEMA_VERSION, SCHEMA_VERSION_KEY, TABLE_KEY, Table};
@@ -214,6 +215,17 @@ impl Dataset {
             }
         }
         groups
+    }
+
+    /// A number that no value of a column in a row group is below, where the file's statistics have one.
+    pub(crate) fn lower_bound(&self, group: &Group, column: &str) -> Option<i64> {
+        let metadata = self.parts(group.table).get(group.part)?.metadata.metadata();
+        let columns = metadata.row_groups().get(group.index)?.columns();
+        let found = columns.iter().find(|found| found.column_path().string() == column)?;
+        match found.statistics()? {
+            Statistics::Int64(statistics) => statistics.min_opt().copied(),
+            _ => None,
+        }
     }
 
     /// Some columns of a row group, batch by batch, in the order in which they are named. An error ends it.

@@ -259,3 +259,23 @@ fn the_times_of_a_filter_count_from_the_zero_that_is_told() -> Outcome {
     }
     Ok(())
 }
+
+#[test]
+fn the_first_record_is_found_wherever_it_lies() -> Outcome {
+    // Two to a row group. Without valid times, the first of them all is none, and its group is not the first.
+    let rows = [200, 700, 500, 900, 100, 300];
+    for last_is_valid in [true, false] {
+        let folder = tempfile::tempdir()?;
+        let options = WriterOptions { max_rows_per_part: 2, ..WriterOptions::default() };
+        let mut writer = DatasetWriter::create(folder.path(), options)?;
+        for start in rows {
+            let row = launch("k", 0, "", start, 10);
+            let is_valid = last_is_valid || start != 100;
+            writer.launch(&if is_valid { row } else { without_times(row) });
+        }
+        assert!(writer.close().first_error.is_none());
+        let first = if last_is_valid { 100 } else { 200 };
+        assert_eq!(digest(folder.path())?.start_ns, Some(START_NS + first));
+    }
+    Ok(())
+}
