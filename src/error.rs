@@ -77,6 +77,24 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
+    /// Whether the machine as it is stands in the way, and not the request: a driver, a GPU or CUPTI is absent or too old,
+    /// in use, or not to be used by this user.
+    #[must_use]
+    pub fn is_of_the_machine(self) -> bool {
+        matches!(
+            self,
+            Self::NoDriver
+                | Self::NoDevice
+                | Self::CuptiNotFound
+                | Self::CuptiTooOld
+                | Self::Busy
+                | Self::GpuInUse
+                | Self::AlreadyRunning
+                | Self::PermissionDenied
+                | Self::NotSupported
+        )
+    }
+
     fn as_str(self) -> &'static str {
         match self {
             Self::NoDriver => "no CUDA driver",

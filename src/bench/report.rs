@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::losses::Loss;
 use crate::names::StringPool;
 use crate::stats::{Comparison, Description, Interval, Outlier, Outliers, StopReason};
+use crate::summary::text::one_line;
 use crate::table::added::{Cell, PARAMETER};
 use crate::table::rows::{AggregateRow, AggregateValues, EnvRow, LossRow, SampleRow};
 use crate::table::schema::Table;
@@ -363,15 +364,9 @@ impl fmt::Display for Report {
             writeln!(f, "LOST: {} {}", loss.count, loss.meaning)?;
         }
         for warning in &self.warnings {
-            writeln!(f, "note: {}", text::one_line(warning))?;
+            writeln!(f, "note: {}", one_line(warning))?;
         }
-        writeln!(
-            f,
-            "{}: cache {}, clocks {}",
-            text::one_line(&self.name),
-            self.cache_state,
-            self.clock_mode
-        )?;
+        writeln!(f, "{}: cache {}, clocks {}", one_line(&self.name), self.cache_state, self.clock_mode)?;
         f.write_str(&text::terminal(&self.table()))
     }
 }

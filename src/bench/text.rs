@@ -4,6 +4,7 @@ use super::builder::{BUSY, SPAN};
 use super::report::{Aggregate, Normalised, Report};
 use super::value::Value;
 use crate::stats::{DEFAULT_MARGIN, Interval, StopReason};
+use crate::summary::text::one_line;
 
 /// A heading, and rows of as many cells.
 #[derive(Clone, Debug, Default)]
@@ -170,11 +171,6 @@ fn digits(value: f64) -> String {
         _ => 3,
     };
     format!("{value:.decimals$}")
-}
-
-/// A text on one line: a line break would end a row, and other control characters move the cursor.
-pub(super) fn one_line(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 /// With columns side by side; words to the left, numbers to the right.

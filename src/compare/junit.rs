@@ -3,23 +3,7 @@
 use super::JoinKey;
 use super::compared::{Compared, Row};
 use super::text::{changed, interval_of, method};
-
-/// A text inside of XML: what has a meaning there is escaped, and characters that it cannot hold are replaced.
-fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\t' | '\n' | '\r' => escaped.push_str(&format!("&#{};", u32::from(c))),
-            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => escaped.push('\u{fffd}'),
-            c => escaped.push(c),
-        }
-    }
-    escaped
-}
+use crate::summary::text::xml_escaped;
 
 impl Compared {
     /// JUnit's XML: a test case for each row. SLOWER is a failure, INCOMPARABLE an error, INCONCLUSIVE is skipped; losses
@@ -43,7 +27,7 @@ impl Compared {
         let allowed = self.allowances().into_iter().map(|told| ("allowed", told));
         let notes = self.notes().into_iter().map(|told| ("note", told));
         for (name, value) in sides.into_iter().chain(notes).chain(allowed) {
-            xml += &format!("      <property name=\"{name}\" value=\"{}\"/>\n", escaped(&value));
+            xml += &format!("      <property name=\"{name}\" value=\"{}\"/>\n", xml_escaped(&value));
         }
         xml += "    </properties>\n";
         for (name, side, _) in lossy {
@@ -52,7 +36,7 @@ impl Compared {
             let told: Vec<String> = causes.chain(side.warnings.iter().cloned()).collect();
             xml += &format!(
                 "    <testcase classname=\"input\" name=\"{name} is whole\">\n      <error message=\"{}\"/>\n    </testcase>\n",
-                escaped(&told.join("; "))
+                xml_escaped(&told.join("; "))
             );
         }
         for row in &self.rows {
@@ -69,7 +53,7 @@ impl Compared {
         };
         let parts = [row.verdict().to_owned(), told, row.reason()];
         let message: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-        let message = escaped(&message.join(": "));
+        let message = xml_escaped(&message.join(": "));
         let element = match row.verdict() {
             "SLOWER" => format!("      <failure message=\"{message}\"/>\n"),
             "INCOMPARABLE" => format!("      <error message=\"{message}\"/>\n"),
@@ -77,11 +61,11 @@ impl Compared {
             _ => String::new(),
         };
         let notes: Vec<String> =
-            std::iter::once(message).chain(row.notes().iter().map(|note| escaped(note))).collect();
+            std::iter::once(message).chain(row.notes().iter().map(|note| xml_escaped(note))).collect();
         format!(
             "    <testcase classname=\"{}\" name=\"{}\">\n{element}      <system-out>{}</system-out>\n    </testcase>\n",
-            escaped(class),
-            escaped(&self.name_of(row)),
+            xml_escaped(class),
+            xml_escaped(&self.name_of(row)),
             notes.join("\n")
         )
     }

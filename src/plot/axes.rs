@@ -132,6 +132,26 @@ pub(super) fn draw_bottom(scene: &mut Scene, panel: Area, bottom: &Bottom, title
     }
 }
 
+/// Draws the axes of the one panel that an area is for, with their titles. Returns where it is.
+pub(super) fn draw_panel(
+    scene: &mut Scene,
+    area: Area,
+    (up, y_title): (&Scale, &str),
+    (bottom, x_title): (&Bottom, &str),
+) -> Area {
+    let left = left_width(up, y_title);
+    let below = bottom_height(bottom, 0.0, x_title);
+    let panel = Area {
+        x: area.x + left,
+        y: area.y + 4.0,
+        width: area.width - left - 20.0,
+        height: area.height - below - 4.0,
+    };
+    draw_left(scene, panel, up, y_title, true);
+    draw_bottom(scene, panel, bottom, x_title, true);
+    panel
+}
+
 fn ticks(scene: &mut Scene, panel: Area, scale: &Scale, ticks: &[Tick], texts: bool, lines: bool) {
     let palette = scene.palette;
     let at = |value| scale.place(value).map(|share| panel.x + share * panel.width);

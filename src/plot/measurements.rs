@@ -111,24 +111,11 @@ impl Measurements {
     }
 
     fn read_aggregates(&mut self, collection: &Collection, filter: &Filter) -> Result<()> {
-        const COLUMNS: [&str; 14] = [
-            "config_index",
-            "config",
-            "parameters",
-            "annotation",
-            "kernel",
-            "metric",
-            "unit",
-            "n_valid",
-            "mean",
-            "mean_low",
-            "mean_high",
-            "median",
-            "median_low",
-            "median_high",
-        ];
+        const NUMBERS: [&str; 7] =
+            ["n_valid", "mean", "mean_low", "mean_high", "median", "median_low", "median_high"];
+        let columns = [&Words::COLUMNS[..], &NUMBERS].concat();
         for (source, group) in collection.groups(Table::Aggregates) {
-            for batch in collection.members()[source].dataset.scan(&group, &COLUMNS) {
+            for batch in collection.members()[source].dataset.scan(&group, &columns) {
                 let batch = batch?;
                 let words = Words::of(&batch)?;
                 let (indices, valid) = (int64(&batch, 0)?, int64(&batch, 7)?);
@@ -159,20 +146,10 @@ impl Measurements {
     }
 
     fn read_samples(&mut self, collection: &Collection, filter: &Filter) -> Result<()> {
-        const COLUMNS: [&str; 10] = [
-            "config_index",
-            "config",
-            "parameters",
-            "annotation",
-            "kernel",
-            "metric",
-            "unit",
-            "run",
-            "repeat",
-            "value",
-        ];
+        const NUMBERS: [&str; 3] = ["run", "repeat", "value"];
+        let columns = [&Words::COLUMNS[..], &NUMBERS].concat();
         for (source, group) in collection.groups(Table::Samples) {
-            for batch in collection.members()[source].dataset.scan(&group, &COLUMNS) {
+            for batch in collection.members()[source].dataset.scan(&group, &columns) {
                 let batch = batch?;
                 let words = Words::of(&batch)?;
                 let (indices, runs, repeats) = (int64(&batch, 0)?, int64(&batch, 7)?, int64(&batch, 8)?);
@@ -355,7 +332,7 @@ pub(super) fn names_and_gpus(collection: &Collection) -> (Vec<String>, Vec<Strin
     (with_conditions(&names_of(collection), &told).0, gpus)
 }
 
-/// The texts of rows of both tables: the columns 1 to 6.
+/// The texts of rows of both tables.
 struct Words {
     config: Vec<Option<Arc<str>>>,
     parameters: Vec<Option<Arc<str>>>,
@@ -366,6 +343,10 @@ struct Words {
 }
 
 impl Words {
+    /// The first columns of a scan; numbers come after them.
+    const COLUMNS: [&str; 7] =
+        ["config_index", "config", "parameters", "annotation", "kernel", "metric", "unit"];
+
     fn of(batch: &arrow_array::RecordBatch) -> Result<Self> {
         let words = |column| Texts::default().of(batch, column);
         Ok(Self {

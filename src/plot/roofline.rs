@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::Plot;
-use super::axes::{Bottom, bottom_height, draw_bottom, draw_left, left_width};
+use super::axes::{Bottom, draw_panel};
 use super::font;
 use super::frame::{Entry, Frame, SMALL, Style, Swatch};
 use super::measurements::names_and_gpus;
@@ -187,16 +187,7 @@ fn draw(
     let x_title = "floating-point operations per byte of device memory (FLOP/B)";
     let bottom = Bottom::Scale(along);
     let Bottom::Scale(along) = &bottom else { return Plot { scene } };
-    let left = left_width(&up, y_title);
-    let below = bottom_height(&bottom, 0.0, x_title);
-    let panel = Area {
-        x: area.x + left,
-        y: area.y + 4.0,
-        width: area.width - left - 20.0,
-        height: area.height - below - 4.0,
-    };
-    draw_left(&mut scene, panel, &up, y_title, true);
-    draw_bottom(&mut scene, panel, &bottom, x_title, true);
+    let panel = draw_panel(&mut scene, area, (&up, y_title), (&bottom, x_title));
     let x_of = |by_byte: f64| panel.x + along.place(by_byte).unwrap_or(0.0) * panel.width;
     let y_of = |by_second: f64| panel.bottom() - up.place(by_second).unwrap_or(0.0) * panel.height;
     let mut taken: Vec<Area> = drawn

@@ -7,10 +7,10 @@ use arrow_array::{Array, RecordBatch};
 use rustc_hash::FxHashMap;
 
 use super::Plot;
-use super::axes::{Bottom, bottom_height, draw_bottom, draw_left, left_width};
+use super::axes::{Bottom, draw_panel};
 use super::frame::{Entry, Frame, Style, Swatch};
 use super::scale::{Scale, Spacing};
-use super::scene::{Area, Shape};
+use super::scene::Shape;
 use super::unit::Unit;
 use crate::analysis::{Collection, Filter};
 use crate::error::{Error, ErrorKind, Result};
@@ -222,16 +222,7 @@ fn draw(
     // It ends where the session ends.
     let bottom = Bottom::Scale(along.up_to(span_ns as f64));
     let y_title = "sum of kernel times (% of elapsed)";
-    let left = left_width(&up, y_title);
-    let below = bottom_height(&bottom, 0.0, &x_title);
-    let panel = Area {
-        x: area.x + left,
-        y: area.y + 4.0,
-        width: area.width - left - 20.0,
-        height: area.height - below - 4.0,
-    };
-    draw_left(&mut scene, panel, &up, y_title, true);
-    draw_bottom(&mut scene, panel, &bottom, &x_title, true);
+    let panel = draw_panel(&mut scene, area, (&up, y_title), (&bottom, &x_title));
     let mut floor = vec![0.0; BINS];
     for (place, of_kernel) in bins.iter().enumerate() {
         let ceiling: Vec<f64> = floor.iter().zip(of_kernel).map(|(floor, bin)| floor + 100.0 * bin).collect();

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use super::font::FAMILY;
 use super::scene::{Anchor, Label, Scene, Shape, Spot};
 use super::theme::Color;
+use crate::summary::text::xml_escaped;
 
 /// The same scene gives the same text. Everything is written out: no style sheet, no script, nothing that a viewer has
 /// to fetch.
@@ -15,7 +16,7 @@ pub(super) fn svg(scene: &Scene) -> String {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
          viewBox=\"0 0 {width} {height}\" role=\"img\" font-family=\"{FAMILY}\">\n<title>{}</title>\n\
          <rect width=\"{width}\" height=\"{height}\" fill=\"{}\"/>\n",
-        escaped(title),
+        xml_escaped(title),
         hex(palette.background)
     );
     for shape in shapes {
@@ -76,7 +77,7 @@ fn put_label(text: &mut String, label: &Label) -> std::fmt::Result {
     };
     let (x, y) = (number(label.at.0), number(label.at.1));
     let turn = if label.upwards { format!(" transform=\"rotate(-90 {x} {y})\"") } else { String::new() };
-    let (size, color, words) = (number(label.size), hex(label.color), escaped(&label.text));
+    let (size, color, words) = (number(label.size), hex(label.color), xml_escaped(&label.text));
     write!(
         text,
         "<text x=\"{x}\" y=\"{y}\" font-size=\"{size}\" fill=\"{color}\"{anchor}{turn}>{words}</text>"
@@ -100,18 +101,4 @@ fn number(value: f64) -> String {
 
 fn hex([red, green, blue]: Color) -> String {
     format!("#{red:02x}{green:02x}{blue:02x}")
-}
-
-fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            c => escaped.push(c),
-        }
-    }
-    escaped
 }

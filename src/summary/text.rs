@@ -125,3 +125,20 @@ pub(crate) fn markdown_escaped(text: &str) -> String {
     }
     escaped
 }
+
+/// A text inside of XML: what has a meaning there is escaped, and characters that it cannot hold are replaced.
+pub(crate) fn xml_escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\t' | '\n' | '\r' => escaped.push_str(&format!("&#{};", u32::from(c))),
+            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => escaped.push('\u{fffd}'),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}

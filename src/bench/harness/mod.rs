@@ -228,20 +228,7 @@ fn start_processes(executable: &Path, processes: usize) -> Result<(), Ended> {
 fn failed(name: &str, error: &Failed) -> Ended {
     let of_bench = error.downcast_ref::<BenchError>().map(|failed| &failed.error);
     let kind = of_bench.or_else(|| error.downcast_ref::<Error>()).map(|error| error.kind);
-    let code = match kind {
-        Some(
-            ErrorKind::NoDriver
-            | ErrorKind::NoDevice
-            | ErrorKind::CuptiNotFound
-            | ErrorKind::CuptiTooOld
-            | ErrorKind::Busy
-            | ErrorKind::GpuInUse
-            | ErrorKind::AlreadyRunning
-            | ErrorKind::PermissionDenied
-            | ErrorKind::NotSupported,
-        ) => UNAVAILABLE,
-        _ => FAILED,
-    };
+    let code = if kind.is_some_and(ErrorKind::is_of_the_machine) { UNAVAILABLE } else { FAILED };
     Ended(code, format!("{name}: {error}"))
 }
 

@@ -130,15 +130,7 @@ impl From<&cuprof::Error> for Failure {
             ErrorKind::Config => USAGE,
             ErrorKind::Io | ErrorKind::Format => INPUT,
             ErrorKind::OutputExists => OUTPUT,
-            ErrorKind::NoDriver
-            | ErrorKind::NoDevice
-            | ErrorKind::CuptiNotFound
-            | ErrorKind::CuptiTooOld
-            | ErrorKind::Busy
-            | ErrorKind::GpuInUse
-            | ErrorKind::AlreadyRunning
-            | ErrorKind::PermissionDenied
-            | ErrorKind::NotSupported => UNAVAILABLE,
+            kind if kind.is_of_the_machine() => UNAVAILABLE,
             _ => INTERNAL,
         };
         Self { code, what: error.to_string() }
