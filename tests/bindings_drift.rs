@@ -5,6 +5,8 @@
 //! `CUPROF_BLESS=1` in front of it overwrites the checked-in file.
 #![cfg(feature = "bindgen")]
 
+mod bless;
+
 use std::error::Error;
 use std::fs;
 use std::path::Path;
@@ -15,7 +17,7 @@ const FRESH: &str = include_str!(concat!(env!("OUT_DIR"), "/bindings.rs"));
 fn the_checked_in_bindings_equal_the_generated_ones() -> Result<(), Box<dyn Error>> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("cupti-sys/src/bindings.rs");
     let fresh = without_trailing_space(FRESH);
-    if std::env::var_os("CUPROF_BLESS").is_some_and(|value| value == "1") {
+    if bless::is_asked_for() {
         fs::write(&path, fresh)?;
         return Ok(());
     }

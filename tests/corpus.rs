@@ -1,5 +1,7 @@
 //! Every input that the fuzz targets (`tests/fuzz`) began with, or that once broke something, through the same functions.
 
+mod bless;
+
 use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -42,10 +44,10 @@ fn recordings_of_the_corpus_are_read_or_refused() -> Outcome {
     run("recording", |bytes| drop(hostile::recording(bytes)))
 }
 
-/// With `CUPROF_BLESS` set, they are written.
+/// `CUPROF_BLESS=1` has them written.
 #[test]
 fn each_recording_of_the_examples_is_a_seed() -> Outcome {
-    let bless = std::env::var_os("CUPROF_BLESS").is_some();
+    let bless = bless::is_asked_for();
     for entry in fs::read_dir(here("examples/recordings"))? {
         let path = entry?.path();
         let name = path.file_stem().unwrap_or_default().to_owned();
@@ -61,7 +63,7 @@ fn each_recording_of_the_examples_is_a_seed() -> Outcome {
                 fs::write(&file, &seed)?;
             }
             let kept = fs::read(&file).unwrap_or_default();
-            assert!(kept == seed, "{} is not the recording's: set CUPROF_BLESS once", file.display());
+            assert!(kept == seed, "{} is not the recording's: run this test with CUPROF_BLESS=1 once", file.display());
         }
     }
     Ok(())

@@ -2,6 +2,8 @@
 //!
 //! `CUPROF_BLESS=1` in front of `cargo test --test readme` rewrites those parts of them.
 
+mod bless;
+
 use std::error::Error;
 use std::fmt::Write as _;
 use std::fs;
@@ -31,7 +33,7 @@ fn check_in(file: &str, part: &str, expected: &str) -> Outcome {
     if found == expected {
         return Ok(());
     }
-    if std::env::var_os("CUPROF_BLESS").is_some_and(|value| value == "1") {
+    if bless::is_asked_for() {
         fs::write(&path, [before, &begin, expected, &end, after].concat())?;
         return Ok(());
     }

@@ -2,6 +2,9 @@
 //!
 //! `CUPROF_BLESS=1` in front of `cargo test -p cupti-sys --test coverage` rewrites it.
 
+#[path = "../../tests/bless/mod.rs"]
+mod bless;
+
 use std::error::Error;
 use std::fmt::Write;
 use std::fs;
@@ -13,7 +16,7 @@ use cupti_sys::{LibraryVersion, Symbols};
 fn the_ledger_lists_every_function_of_the_headers() -> Result<(), Box<dyn Error>> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("COVERAGE.md");
     let ledger = ledger()?;
-    if std::env::var_os("CUPROF_BLESS").is_some_and(|value| value == "1") {
+    if bless::is_asked_for() {
         fs::write(&path, &ledger)?;
     }
     let checked_in = fs::read_to_string(&path).unwrap_or_default();

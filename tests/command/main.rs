@@ -4,6 +4,8 @@
 //! `cargo test --features cli --test command` writes them anew. Plain files and a few lines of our own: what is compared
 //! is whole outputs, and a diff of them is what a reviewer reads.
 
+#[path = "../bless/mod.rs"]
+mod bless;
 mod compare;
 mod manners;
 mod measured;

@@ -74,7 +74,7 @@ fn pictures_are_as_reviewed() -> Outcome {
         assert!(finished(&mut plot(arguments))?.expect(0)?.out.ends_with("</svg>\n"));
     }
     for (name, arguments) in KEPT.into_iter().chain(LARGE) {
-        if std::env::var_os("CUPROF_BLESS").is_some_and(|value| value == "1") {
+        if crate::bless::is_asked_for() {
             let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("plots");
             std::fs::create_dir_all(&folder)?;
             let file = folder.join(name).with_extension("png");

@@ -82,7 +82,7 @@ pub fn copy_of(name: &str, to: &Path) -> Result<PathBuf, Box<dyn Error>> {
 /// Compares with the file in `snapshots`.
 pub fn compare(name: &str, found: &str) -> Outcome {
     let path = root().join("tests/command/snapshots").join(name);
-    if std::env::var_os("CUPROF_BLESS").is_some_and(|value| value == "1") {
+    if crate::bless::is_asked_for() {
         std::fs::create_dir_all(path.parent().unwrap_or(&path))?;
         return Ok(std::fs::write(path, found)?);
     }

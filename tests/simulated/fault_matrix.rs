@@ -532,7 +532,7 @@ program itself disturbed: its launches run, its exit code is its own, and CUPTI'
         }
     }
     println!("{text}");
-    if std::env::var_os("CUPROF_BLESS").is_some() {
+    if crate::bless::is_asked_for() {
         fs::create_dir_all(page.parent().ok_or("a folder")?)?;
         fs::write(page, text)?;
         return Ok(());

@@ -11,6 +11,8 @@
 )]
 
 mod bench;
+#[path = "../bless/mod.rs"]
+mod bless;
 mod cache;
 mod checks;
 mod clocks;
