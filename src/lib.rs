@@ -133,6 +133,7 @@
 //! | 1 | `buffer`, `channel` | the pool that CUPTI fills; a bounded ring for each thread |
 //! | 1 | `record` | bytes to typed records, by the layout of the library that runs |
 //! | 1 | `table`, `capture` | Arrow and Parquet; recordings |
+//! | 1 | `limit` | an end to waiting for what may never come back |
 //! | 1 | `stats` | what repeated measurements tell, and how certainly |
 //! | 2 | `range` | stacks, process-wide sets, guards, the NVTX handler, the `tracing` layer |
 //! | 2 | `attribute`, `names`, `summary` | records to launches to ranges; kernel names; the printed result |
@@ -165,6 +166,7 @@ mod driver;
 mod error;
 mod gate;
 mod issues;
+mod limit;
 mod losses;
 mod names;
 mod panics;
@@ -190,7 +192,7 @@ pub use control::{
     DEFAULT_THERMAL_BUDGET, FillSize, GpuMonitor, L2Control, Probe, ResetOutcome, RunConditions, Thermal,
     ThermalGuard, ThermalPause, ThermalReport, ThermalWait, Watch, forbid_clock_control, reset_clocks,
 };
-pub use doctor::{Diagnosis, Finding, Severity, Topic, doctor};
+pub use doctor::{Diagnosis, Finding, Severity, Topic, doctor, doctor_within};
 pub use driver::Stream;
 pub use driver::nvml::{GpuReading, MarginSource, ThermalMargin, ThrottleReasons};
 pub use error::{Error, ErrorKind, Result};

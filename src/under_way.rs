@@ -1,6 +1,7 @@
-//! Which C call a thread is inside of, for whoever waits for the thread and gives up.
+//! Which C call and which file a thread is at, for whoever waits for the thread and gives up.
 
 use std::cell::Cell;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -9,11 +10,20 @@ thread_local! {
     static NUMBER: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-/// The calls of the threads that somebody waits for.
-static CALLS: Mutex<Vec<(u64, Option<&'static str>)>> = Mutex::new(Vec::new());
+/// Where a thread is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The call that it is inside of.
+    pub call: Option<&'static str>,
+    /// The file or folder that it has come to in this call.
+    pub path: Option<PathBuf>,
+}
 
-fn calls() -> MutexGuard<'static, Vec<(u64, Option<&'static str>)>> {
-    CALLS.lock().unwrap_or_else(PoisonError::into_inner)
+/// Where the threads are that somebody waits for.
+static PLACES: Mutex<Vec<(u64, Place)>> = Mutex::new(Vec::new());
+
+fn places() -> MutexGuard<'static, Vec<(u64, Place)>> {
+    PLACES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A thread that somebody waits for.
@@ -23,7 +33,7 @@ impl Waited {
     pub fn new() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        calls().push((number, None));
+        places().push((number, Place::default()));
         Self(number)
     }
 
@@ -35,38 +45,54 @@ impl Waited {
         done
     }
 
-    /// The call that the thread is inside of now.
-    pub fn call(&self) -> Option<&'static str> {
-        calls().iter().find(|(number, _)| *number == self.0)?.1
+    /// Where the thread is now.
+    pub fn place(&self) -> Place {
+        let places = places();
+        places
+            .iter()
+            .find(|(number, _)| *number == self.0)
+            .map(|(_, place)| place.clone())
+            .unwrap_or_default()
     }
 }
 
 impl Drop for Waited {
     fn drop(&mut self) {
-        calls().retain(|(number, _)| *number != self.0);
+        places().retain(|(number, _)| *number != self.0);
     }
 }
 
 /// A call that is under way, until this is dropped.
-pub(crate) struct Entered(Option<(u64, Option<&'static str>)>);
+pub(crate) struct Entered(Option<(u64, Place)>);
 
 /// The thread makes this call. Where nobody waits for the thread, it costs a look at a thread's variable.
 pub(crate) fn enter(call: &'static str) -> Entered {
-    Entered(NUMBER.get().map(|number| (number, note(number, Some(call)))))
+    Entered(
+        NUMBER.get().and_then(|number| Some((number, put(number, Place { call: Some(call), path: None })?))),
+    )
 }
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        if let Some((number, before)) = self.0 {
-            note(number, before);
+        if let Some((number, before)) = self.0.take() {
+            put(number, before);
         }
     }
 }
 
-fn note(number: u64, call: Option<&'static str>) -> Option<&'static str> {
-    let mut calls = calls();
-    let entry = calls.iter_mut().find(|(known, _)| *known == number)?;
-    std::mem::replace(&mut entry.1, call)
+/// The thread comes to this file or folder, whose file system may not answer.
+pub(crate) fn at(path: &Path) {
+    if let Some(number) = NUMBER.get()
+        && let Some((_, place)) = places().iter_mut().find(|(known, _)| *known == number)
+    {
+        place.path = Some(path.to_owned());
+    }
+}
+
+fn put(number: u64, place: Place) -> Option<Place> {
+    let mut places = places();
+    let (_, there) = places.iter_mut().find(|(known, _)| *known == number)?;
+    Some(std::mem::replace(there, place))
 }
 
 #[cfg(test)]
@@ -74,18 +100,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_innermost_call_of_the_waited_thread_is_told() {
+    fn the_innermost_call_of_the_waited_thread_is_told_with_its_file() {
         let waited = Waited::new();
         let other = Waited::new();
         drop(enter("not waited for"));
         waited.run(|| {
             let outer = enter("cuInit");
-            assert_eq!(waited.call(), Some("cuInit"));
-            drop(enter("dlopen"));
-            assert_eq!(waited.call(), Some("cuInit"), "it is back in the outer one");
+            assert_eq!(waited.place().call, Some("cuInit"));
+            let inner = enter("dlopen");
+            at(Path::new("/a"));
+            at(Path::new("/b"));
+            let place = Place { call: Some("dlopen"), path: Some("/b".into()) };
+            assert_eq!(waited.place(), place);
+            drop(inner);
+            let place = Place { call: Some("cuInit"), path: None };
+            assert_eq!(waited.place(), place, "it is back in the outer one");
             drop(outer);
-            assert_eq!(waited.call(), None);
+            assert_eq!(waited.place(), Place::default());
         });
-        assert_eq!(other.call(), None);
+        assert_eq!(other.place(), Place::default());
     }
 }

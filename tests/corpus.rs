@@ -63,7 +63,11 @@ fn each_recording_of_the_examples_is_a_seed() -> Outcome {
                 fs::write(&file, &seed)?;
             }
             let kept = fs::read(&file).unwrap_or_default();
-            assert!(kept == seed, "{} is not the recording's: run this test with CUPROF_BLESS=1 once", file.display());
+            assert!(
+                kept == seed,
+                "{} is not the recording's: run this test with CUPROF_BLESS=1 once",
+                file.display()
+            );
         }
     }
     Ok(())

@@ -117,6 +117,7 @@ impl Cupti {
     pub fn load_in(environment: &Environment, options: &LoadOptions) -> Result<Self, LoadError> {
         let Search { candidates, skipped: mut tried } = search(environment, options);
         for candidate in candidates {
+            environment.at(&candidate.path);
             match Self::open(&candidate, options) {
                 Ok(cupti) => return Ok(Self { tried, ..cupti }),
                 Err(reason) => {

@@ -35,7 +35,8 @@ impl Libraries {
                 companions: false,
             };
             let opening = under_way::enter("dlopen");
-            let cupti = cupti_sys::Cupti::load(&options).map_err(|error| not_found(&error))?;
+            let here = Environment::from_process().watched(under_way::at);
+            let cupti = cupti_sys::Cupti::load_in(&here, &options).map_err(|error| not_found(&error))?;
             drop(opening);
             let _other_thread_was_first = LOADED.set(cupti);
         }

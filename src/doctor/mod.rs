@@ -8,6 +8,7 @@ mod tools;
 use std::fmt;
 use std::io::Read;
 use std::path::Path;
+use std::time::Duration;
 
 use cupti_sys::LibraryVersion;
 use cupti_sys::loader::{Environment, LoadOptions, Search, Source, search};
@@ -18,7 +19,9 @@ use crate::driver::Driver;
 use crate::driver::nvml::Nvml;
 use crate::error::{Error, ErrorKind, printable, shown};
 use crate::issues;
-use crate::trace::{self, Profiler};
+use crate::limit::{Step, within};
+use crate::trace::{self, DEFAULT_START_TIMEOUT, Profiler};
+use crate::under_way;
 
 /// How much a [`Finding`] matters, from the least on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -172,7 +175,8 @@ impl fmt::Display for Diagnosis {
 /// It works on a machine with nothing installed: that is then what it says. Nothing is changed. The driver is
 /// initialised (`cuInit`), no context is created; CUPTI is loaded, as a session would, and stays loaded; a subscription
 /// is asked for and given back, unless a session of this crate runs. That takes some 10 ms where there is no GPU, and
-/// as long as the driver takes to start where there is one.
+/// as long as the driver takes to start where there is one. What does not come back in the time that a session's start
+/// has ([`DEFAULT_START_TIMEOUT`]) is a problem that is told, see [`doctor_within`].
 ///
 /// ```
 /// let diagnosis = cuprof::doctor();
@@ -184,22 +188,40 @@ impl fmt::Display for Diagnosis {
 /// ```
 #[must_use]
 pub fn doctor() -> Diagnosis {
+    doctor_within(DEFAULT_START_TIMEOUT)
+}
+
+/// As [`doctor`], with another limit for each of its looks at the driver, at NVML and at CUPTI: at most so long is waited
+/// for one, also where a library lies on a file server that does not answer. One that does not come back is a problem
+/// that names the call, and the file if there is one; then no further library is looked at, and the thread that hangs is
+/// left alone. Where it is `dlopen` that does not return, the linker serves nobody else in this process: it can neither
+/// load a library nor exit but by [`std::process::abort`] or a signal.
+#[must_use]
+pub fn doctor_within(limit: Duration) -> Diagnosis {
     let before = Machine::here();
-    let mut findings = Vec::new();
-    let driver = driver(&before, &mut findings);
+    let mut looks = Looks { limit, findings: Vec::new(), hangs: false };
+    let machine = before.clone();
+    let driver = looks.at(Topic::Driver, move |findings| {
+        folders_of_the_linker(&machine);
+        driver(&machine, findings)
+    });
+    let driver = driver.flatten();
     if let Some(driver) = driver {
-        gpus(driver, &before, &mut findings);
+        let machine = before.clone();
+        looks.at(Topic::Gpu, move |findings| gpus(driver, &machine, findings));
     }
-    nvml(&mut findings);
-    let libraries = driver.and_then(|driver| cupti(driver, &mut findings));
+    looks.at(Topic::Nvml, nvml);
+    let libraries =
+        driver.and_then(|driver| looks.at(Topic::Cupti, move |findings| cupti(driver, findings)).flatten());
     match libraries {
         Some(libraries) => {
-            session(&libraries, &mut findings);
-            companions(libraries.loaded.path(), &mut findings);
+            looks.at(Topic::Session, move |findings| session(&libraries, findings));
+            looks.at(Topic::Counters, move |findings| companions(libraries.loaded.path(), findings));
         }
-        None if driver.is_none() => candidates(&mut findings),
+        None if driver.is_none() => drop(looks.at(Topic::Cupti, candidates)),
         None => {}
     }
+    let mut findings = looks.findings;
     findings.extend(permission::findings(&before));
     // Stubs are what was loaded above, if anything; other tools were there before.
     findings.extend(tools::stubs(&Machine { mapped: Environment::from_process().mapped, ..before.clone() }));
@@ -208,6 +230,53 @@ pub fn doctor() -> Diagnosis {
         findings.extend(known_issues(libraries.version));
     }
     Diagnosis { findings }
+}
+
+/// Looks at what may never come back.
+struct Looks {
+    limit: Duration,
+    findings: Vec<Finding>,
+    /// One has not come back. Others would wait for the same: the linker opens one library at a time.
+    hangs: bool,
+}
+
+impl Looks {
+    fn at<T: Send + 'static>(
+        &mut self,
+        topic: Topic,
+        look: impl FnOnce(&mut Vec<Finding>) -> T + Send + 'static,
+    ) -> Option<T> {
+        const LOOK: Step = Step { what: "a look at the libraries", setting: None };
+        if self.hangs {
+            return None;
+        }
+        let looked = within(self.limit, "cuprof-doctor", LOOK, move || {
+            let mut findings = Vec::new();
+            let value = look(&mut findings);
+            (findings, value)
+        });
+        match looked {
+            Ok((found, value)) => {
+                self.findings.extend(found);
+                Some(value)
+            }
+            Err(error) => {
+                self.hangs = true;
+                self.findings.push(Finding::from_error(Severity::Problem, topic, error));
+                None
+            }
+        }
+    }
+}
+
+/// Looks at the folders that the linker looks into by itself: of these, too, it is told which one does not answer, and
+/// before the linker waits for it.
+fn folders_of_the_linker(machine: &Machine) {
+    let folders = machine.variable("LD_LIBRARY_PATH").unwrap_or_default().split(':');
+    for folder in folders.filter(|folder| !folder.is_empty()).map(Path::new) {
+        under_way::at(folder);
+        let _it_answers = folder.metadata();
+    }
 }
 
 fn driver(machine: &Machine, findings: &mut Vec<Finding>) -> Option<&'static Driver> {
@@ -282,7 +351,10 @@ fn cupti(driver: &Driver, findings: &mut Vec<Finding>) -> Option<Libraries> {
     for warning in trace::of_libraries(&libraries) {
         findings.push(finding(Severity::Warning, warning.text).with_remedy(warning.remedy));
     }
-    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let real = |path: &Path| {
+        under_way::at(path);
+        path.canonicalize().unwrap_or_else(|_| path.to_owned())
+    };
     let mut told = vec![real(loaded.path())];
     // What was tried and did not do comes before what was not tried.
     let tried = loaded.tried().iter().cloned();
@@ -336,12 +408,14 @@ fn candidates(findings: &mut Vec<Finding>) {
 /// The libraries that exist, and those that are passed over. Bare names are among them, which only the linker can look
 /// up.
 fn search_for(max_major: Option<u32>) -> Search {
-    search(&Environment::from_process(), &LoadOptions { path: None, max_major, companions: false })
+    let here = Environment::from_process().watched(under_way::at);
+    search(&here, &LoadOptions { path: None, max_major, companions: false })
 }
 
 /// Whether a file begins as libraries do. What is no file is not opened: a pipe would never answer.
 fn is_elf(path: &Path) -> bool {
     let mut magic = [0; 4];
+    under_way::at(path);
     let is_file = path.metadata().is_ok_and(|data| data.is_file());
     let file = if is_file { std::fs::File::open(path).ok() } else { None };
     file.is_some_and(|mut file| file.read_exact(&mut magic).is_ok()) && magic == *b"\x7fELF"
@@ -349,6 +423,7 @@ fn is_elf(path: &Path) -> bool {
 
 /// A path, with the file behind it where it is a link: that name often has the full version.
 fn named(path: &Path) -> String {
+    under_way::at(path);
     let link = std::fs::read_link(path).ok();
     match link.as_deref().and_then(Path::file_name) {
         Some(target) => format!("{} -> {}", shown(path), target.to_string_lossy()),
@@ -370,6 +445,7 @@ fn session(libraries: &Libraries, findings: &mut Vec<Finding>) {
 
 /// Libraries that counters need, which libcupti opens by name.
 fn companions(libcupti: &Path, findings: &mut Vec<Finding>) {
+    under_way::at(libcupti);
     let absent = |name: &&str| !libcupti.with_file_name(name).exists();
     let missing: Vec<_> = ["libnvperf_host.so", "libnvperf_target.so"].into_iter().filter(absent).collect();
     findings.push(if missing.is_empty() {
@@ -421,4 +497,22 @@ fn tried<E: fmt::Display>(work: impl FnOnce() -> Result<(), E>) -> Vec<Finding> 
         }),
     );
     findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_of_the_linkers_that_does_not_answer_would_be_named() {
+        let machine = Machine {
+            variables: vec![("LD_LIBRARY_PATH".into(), "/usr/lib::/mnt/server".into())],
+            ..Machine::default()
+        };
+        let waited = under_way::Waited::new();
+        waited.run(|| {
+            folders_of_the_linker(&machine);
+            assert_eq!(waited.place().path.as_deref(), Some(Path::new("/mnt/server")), "the last one");
+        });
+    }
 }

@@ -7,7 +7,7 @@
 pub(crate) mod nvml;
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 
@@ -196,6 +196,7 @@ impl Driver {
     fn open() -> Result<Self> {
         const NAME: &str = "libcuda.so.1";
         let opening = under_way::enter("dlopen");
+        under_way::at(Path::new(NAME));
         // SAFETY: the driver library's initialisers are made to run in any process that uses CUDA.
         let library = unsafe { Library::new(NAME) }.map_err(|source| {
             Error::new(ErrorKind::NoDriver, format!("cannot open {NAME}"))

@@ -16,6 +16,7 @@ use nvml_wrapper::enums::device::GpuLockedClocksSetting;
 use nvml_wrapper::error::{Bits, NvmlError};
 
 use crate::error::{Error, ErrorKind, Result, nvml as codes, other_than_a_file, shown};
+use crate::under_way;
 
 /// The name under which the driver installs it.
 const LIBRARY: &str = "libnvidia-ml.so.1";
@@ -314,8 +315,10 @@ impl Nvml {
     }
 
     fn open(place: Place) -> Result<Self> {
-        place.refuse_other_than_a_file()?;
         let path = place.path();
+        let _opening = under_way::enter(INIT);
+        under_way::at(path);
+        place.refuse_other_than_a_file()?;
         let inner = nvml_wrapper::Nvml::builder()
             .lib_path(path.as_os_str())
             .init()

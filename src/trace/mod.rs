@@ -7,7 +7,6 @@ mod delivered;
 mod flusher;
 mod internal;
 mod kernels;
-mod limit;
 mod marks;
 mod missing;
 mod observer;

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use super::builder::Builder;
 use super::collector::Collector;
-use super::limit::{END, START, Step, timed_out, within};
 use super::output::Output;
 use super::pipeline::{Pipeline, Start};
 use super::profile::{FinishError, Profile};
@@ -22,10 +21,17 @@ use crate::channel;
 use crate::cupti::{self, Holder, Libraries, Slot};
 use crate::error::{Error, ErrorKind, Result};
 use crate::issues;
+use crate::limit::{Step, timed_out, within};
 use crate::losses::Cause;
 use crate::range::{self, nvtx, nvtx::env::Injection};
 use crate::record::Decoder;
 use crate::units::{Nanos, ThreadId, process_run};
+
+/// The start of a session.
+const START: Step = Step { what: "starting the session", setting: Some("Builder::start_timeout") };
+
+/// Its end, and flushes before.
+const END: Step = Step { what: "ending the session", setting: Some("Builder::finish_timeout") };
 
 /// A running session: every kernel, copy and fill of this process is recorded until [`finish`](Profiler::finish).
 ///
@@ -199,7 +205,7 @@ impl Profiler {
         running.control.send(Control::Flush(done)).map_err(|_| gone())?;
         running.worker.thread().unpark();
         wait.recv_timeout(timeout)
-            .map_err(|_| timed_out(timeout, Step { what: "writing the rows", ..END }, running.watch.inside()))
+            .map_err(|_| timed_out(timeout, Step { what: "writing the rows", ..END }, running.watch.place()))
     }
 
     /// Ends the session: waits for the GPU, has CUPTI deliver everything, writes the last rows and closes the files.
@@ -269,7 +275,7 @@ impl Running {
             cupti::end_session();
             // The worker still uses what a session has; another would get in its way.
             std::mem::forget(slot);
-            let error = timeout.unwrap_or_else(|| timed_out(finish_timeout, END, watch.inside()));
+            let error = timeout.unwrap_or_else(|| timed_out(finish_timeout, END, watch.place()));
             return Err(FinishError { error, profile: Box::new(Profile::empty()) });
         }
         let ended = worker.join();

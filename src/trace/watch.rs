@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::under_way::Place;
+
 /// Since when a thread has been inside a call of CUPTI.
 #[derive(Debug)]
 pub(super) struct Watch {
@@ -31,9 +33,10 @@ impl Watch {
     }
 
     /// The call that is under way.
-    pub fn inside(&self) -> Option<&'static str> {
+    pub fn place(&self) -> Place {
         let is_inside = self.entered_ns.load(Ordering::Relaxed) != 0;
-        is_inside.then(|| *self.name.lock().unwrap_or_else(PoisonError::into_inner))
+        let call = is_inside.then(|| *self.name.lock().unwrap_or_else(PoisonError::into_inner));
+        Place { call, path: None }
     }
 
     /// How long the call that is under way has taken so far.
@@ -54,7 +57,7 @@ mod tests {
         let watch = Watch::new();
         assert_eq!(watch.inside_for(), Duration::ZERO);
         let inside = watch.call("cuptiActivityGetNextRecord", || {
-            assert_eq!(watch.inside(), Some("cuptiActivityGetNextRecord"));
+            assert_eq!(watch.place().call, Some("cuptiActivityGetNextRecord"));
             let begun = Instant::now();
             while begun.elapsed() < Duration::from_millis(2) {
                 std::hint::spin_loop();
@@ -62,6 +65,6 @@ mod tests {
             watch.inside_for()
         });
         assert!(inside >= Duration::from_millis(2), "{inside:?}");
-        assert_eq!((watch.inside_for(), watch.inside()), (Duration::ZERO, None));
+        assert_eq!((watch.inside_for(), watch.place().call), (Duration::ZERO, None));
     }
 }

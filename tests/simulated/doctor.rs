@@ -3,13 +3,17 @@
 use std::convert::Infallible;
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::time::Duration;
 
-use cuprof::{Dataset, Diagnosis, Profiler, Severity, Topic, doctor};
+use cuprof::{Dataset, Diagnosis, ErrorKind, Profiler, Severity, Topic, doctor, doctor_within};
 
 use crate::Outcome;
 use crate::library::Simulated;
-use crate::process::{Process, is_inside, libraries, skip};
+use crate::process::{End, Process, is_inside, libraries, skip};
 use crate::session::Ends;
+
+/// A limit for what never comes back.
+const SOON: Duration = Duration::from_millis(300);
 
 /// What was found of this topic, with the folder of the simulated libraries left out.
 fn told(diagnosis: &Diagnosis, topic: Topic) -> String {
@@ -371,12 +375,84 @@ fn a_missing_permission_to_subscribe_is_a_problem_of_its_own() -> Outcome {
 fn a_cupti_that_does_not_come_back_is_a_problem_and_the_doctor_does() -> Outcome {
     let process = Process::of(a_cupti_that_does_not_come_back_is_a_problem_and_the_doctor_does);
     process.failing("cuptiSubscribe:*:hang").run(|| {
-        let diagnosis = doctor();
+        let diagnosis = doctor_within(SOON);
         assert_problem(&diagnosis, Topic::Session, &["timed out", "(cuptiSubscribe did not return)"]);
         let text = told(&diagnosis, Topic::Session);
         assert!(!text.contains("start_timeout"), "it has no such limit: {text}");
+        // CUPTI is still inside the call.
+        let Err(error) = Profiler::builder().start() else { panic!("a session was started") };
+        assert_eq!(error.kind, ErrorKind::AlreadyRunning);
         Ok(())
     })
+}
+
+#[test]
+fn a_library_that_is_never_opened_is_a_problem_with_its_path_and_the_doctor_comes_back() -> Outcome {
+    let process =
+        Process::of(a_library_that_is_never_opened_is_a_problem_with_its_path_and_the_doctor_comes_back);
+    // The linker is inside, so that the process cannot exit in any other way.
+    process.with("SIM_LOAD_HANGS", "1").version("13.5").ending(End::Signal(6)).run(|| {
+        let diagnosis = doctor_within(SOON);
+        let words = [
+            "timed out",
+            ", at 13.5/libcupti.so.13 (dlopen did not return)",
+            "file servers",
+            "CUPROF_CUPTI_PATH",
+        ];
+        assert_problem(&diagnosis, Topic::Cupti, &words);
+        assert_eq!(told(&diagnosis, Topic::Session), "", "nothing was asked of it");
+        assert_eq!(
+            told(&diagnosis, Topic::OtherTools).lines().count(),
+            1,
+            "what needs no library is told all the same"
+        );
+        std::process::abort()
+    })
+}
+
+#[test]
+fn a_start_names_the_library_that_is_never_opened() -> Outcome {
+    let process = Process::of(a_start_names_the_library_that_is_never_opened);
+    process.with("SIM_LOAD_HANGS", "1").version("13.5").ending(End::Signal(6)).run(|| {
+        let Err(error) = Profiler::builder().start_timeout(SOON).start() else {
+            panic!("a session was started")
+        };
+        let text = error.to_string();
+        for word in ["13.5/libcupti.so.13 (dlopen did not return)", "file servers", "Builder::start_timeout"]
+        {
+            assert!(text.contains(word), "{word:?} is not in:\n{text}");
+        }
+        std::process::abort()
+    })
+}
+
+#[test]
+fn a_driver_or_nvml_that_does_not_come_back_is_told_once_and_nothing_else_is_asked() -> Outcome {
+    for (variable, call, topic) in [
+        ("SIM_CUDA_HANG", "cuInit", "GPU"),
+        ("SIM_CUDA_HANG", "cuDriverGetVersion", "driver"),
+        ("SIM_NVML_HANG", "nvmlInit_v2", "NVML"),
+    ] {
+        let process =
+            Process::of(a_driver_or_nvml_that_does_not_come_back_is_told_once_and_nothing_else_is_asked);
+        let process = process.with("CUPROF_NVML_PATH", libraries().join("libnvidia-ml.so.1"));
+        process.with(variable, call).with("CALL", call).with("TOPIC", topic).run(|| {
+            let (call, topic) = (std::env::var("CALL")?, std::env::var("TOPIC")?);
+            let diagnosis = doctor_within(SOON);
+            let problems =
+                diagnosis.findings().iter().filter(|finding| finding.severity == Severity::Problem);
+            let text: String = problems.map(|finding| format!("{finding}\n")).collect();
+            assert!(text.starts_with(&format!("problem: {topic}: timed out")), "{text}");
+            assert!(text.contains(&format!("({call} did not return)")), "{text}");
+            assert_eq!(text.matches("did not return").count(), 1, "{text}");
+            assert_eq!(told(&diagnosis, Topic::Cupti), "");
+            Ok(())
+        })?;
+        if is_inside() {
+            return Ok(());
+        }
+    }
+    Ok(())
 }
 
 #[test]

@@ -28,6 +28,8 @@ pub struct Environment {
     pub program: Option<PathBuf>,
     /// Whether the dynamic linker may be asked for bare names, which looks at this machine's library path.
     pub linker: bool,
+    /// Told of what is looked at, see [`watched`](Self::watched).
+    watch: Option<fn(&Path)>,
 }
 
 impl Environment {
@@ -41,6 +43,7 @@ impl Environment {
             mapped: fs::read("/proc/self/maps").map(|maps| mapped_files(&maps)).unwrap_or_default(),
             program: env::current_exe().ok(),
             linker: true,
+            watch: None,
         }
     }
 
@@ -52,6 +55,7 @@ impl Environment {
             mapped: Vec::new(),
             program: None,
             linker: false,
+            watch: None,
         }
     }
 
@@ -67,6 +71,20 @@ impl Environment {
     pub fn with_mapped(mut self, file: impl Into<PathBuf>) -> Self {
         self.mapped.push(file.into());
         self
+    }
+
+    /// The same, which tells of each file and folder before it is looked at or opened: of one that lies where the file
+    /// system does not answer, nothing is told afterwards.
+    #[must_use]
+    pub fn watched(mut self, watch: fn(&Path)) -> Self {
+        self.watch = Some(watch);
+        self
+    }
+
+    pub(super) fn at(&self, path: &Path) {
+        if let Some(watch) = self.watch {
+            watch(path);
+        }
     }
 
     pub(super) fn variable(&self, name: &str) -> Option<&OsStr> {

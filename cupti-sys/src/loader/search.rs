@@ -91,6 +91,7 @@ impl Finder<'_> {
     /// A file or a folder that a person named: taken whatever its version.
     fn named(&mut self, path: &Path, source: Source) {
         let path = self.environment.resolve(path);
+        self.environment.at(&path);
         if path.is_dir() {
             let libraries = libraries_in(&path);
             if libraries.is_empty() {
@@ -113,6 +114,7 @@ impl Finder<'_> {
         let files = self.environment.mapped.iter().filter(|file| is_library(file, &["libcupti"]));
         for file in files {
             let path = self.environment.resolve(file);
+            self.environment.at(&path);
             let major = major_of(&path);
             self.seen.push(without_links(&path));
             self.found.candidates.push(Candidate { path, source: Source::Mapped, major });
@@ -234,6 +236,7 @@ impl Finder<'_> {
             return false;
         }
         self.folders.push(folder.clone());
+        self.environment.at(&folder);
         let libraries = libraries_in(&folder);
         if !libraries.is_empty() && is_stubs(&folder) {
             self.skip(folder, source, Reason::Stubs);
@@ -273,7 +276,9 @@ impl Finder<'_> {
     /// What a folder of the described machine holds under names like this, newest version first, with paths of that
     /// machine.
     fn subfolders(&self, folder: &Path, is_wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
-        let mut names: Vec<String> = names_in(&self.environment.resolve(folder));
+        let resolved = self.environment.resolve(folder);
+        self.environment.at(&resolved);
+        let mut names: Vec<String> = names_in(&resolved);
         names.retain(|name| is_wanted(name));
         // By number, so that python3.12 comes before python3.9.
         names.sort_by_key(|name| std::cmp::Reverse(numbers(name)));

@@ -352,3 +352,26 @@ fn versions_are_read_from_names() {
     assert_eq!(soname_major("libcupti.so.2025.3.1"), None);
     assert_eq!(soname_major("libcupti-5b17d09c.so.12"), Some(12));
 }
+
+#[test]
+fn whatever_is_looked_at_is_told_before() {
+    use std::sync::Mutex;
+    static TOLD: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+    let machine = Machine::new().toolkit("/usr/local/cuda", 13, "2025.3.1").file("/opt/lib/libcudart.so.13");
+    let environment = machine.environment().with_mapped("/opt/lib/libcudart.so.13");
+    let environment = environment.with_variable("CUDA_HOME", "/mnt/cuda").with_variable("HOME", "/mnt/home");
+    let environment = environment.watched(|path| TOLD.lock().unwrap().push(path.to_owned()));
+    search(&environment, &anything());
+    let told = std::mem::take(&mut *TOLD.lock().unwrap());
+    for path in [
+        "/opt/lib",
+        "/mnt/home/.local/lib",
+        "/mnt/cuda/extras/CUPTI/lib64",
+        "/usr/local/cuda/extras/CUPTI/lib64",
+        "/usr/lib64",
+    ] {
+        assert!(told.contains(&machine.at(path)), "{path} is not among {told:#?}");
+    }
+    search(&environment, &LoadOptions { path: Some("/mnt/named.so".into()), ..anything() });
+    assert_eq!(*TOLD.lock().unwrap(), [machine.at("/mnt/named.so")]);
+}

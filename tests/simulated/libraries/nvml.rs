@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `SIM_NVML_JOURNAL` | a file to which every call is appended: its name, the GPU's number, what is set |
 //! | `SIM_NVML_FAIL` | calls that fail, with their codes: `nvmlInit_v2:9,nvmlDeviceSetGpuLockedClocks:4` |
+//! | `SIM_NVML_HANG` | the call that never returns |
 //! | `SIM_NVML_MARGIN`, `_TEMPERATURE`, `_THROTTLE`, `_POWER_THROTTLED` | what it tells, call by call: `5,10,20`; the last one stays |
 //! | `SIM_NVML_PROCESSES` | the processes that compute on a GPU (`own`): `own,17` |
 //! | `SIM_NVML_MIG` | set: the first GPU is partitioned |
@@ -39,6 +40,9 @@ fn enter(call: &str, told: &str) -> Result<(), c_int> {
         let line = format!("{call} {told}").trim_end().to_owned() + "\n";
         let file = std::fs::File::options().create(true).append(true).open(path);
         let _told = file.and_then(|mut file| file.write_all(line.as_bytes()));
+    }
+    while std::env::var("SIM_NVML_HANG").is_ok_and(|hangs| hangs == call) {
+        std::thread::park();
     }
     let script = std::env::var("SIM_NVML_FAIL").unwrap_or_default();
     let mut rules = script.split(',').filter_map(|rule| rule.split_once(':'));

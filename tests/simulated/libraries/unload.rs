@@ -1,4 +1,5 @@
-//! Notices that the library is unloaded while the process runs, which CUPTI does not survive.
+//! Notices that the library is unloaded while the process runs, which CUPTI does not survive. With `SIM_LOAD_HANGS`,
+//! loading it never returns, as from a file server that does not answer.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,6 +20,9 @@ extern "C" fn exiting(_status: c_int, _argument: *mut c_void) {
 }
 
 extern "C" fn loaded() {
+    while std::env::var_os("SIM_LOAD_HANGS").is_some() {
+        std::thread::park();
+    }
     unsafe { on_exit(exiting, std::ptr::null_mut()) };
 }
 
