@@ -40,7 +40,11 @@ impl Profiler {
     ///
     /// # Errors
     /// As [`Session::run`]; [`CuptiTooOld`](crate::ErrorKind::CuptiTooOld) before CUPTI 13.0 Update 1, which can hang when
-    /// tracing is switched off; else the failed call. Tracing goes on after an error, unless that is what failed: what was
+    /// tracing is switched off; [`Timeout`](crate::ErrorKind::Timeout) where CUPTI does not come back from having everything
+    /// delivered or switched off ([`finish_timeout`](crate::Builder::finish_timeout) for each), or switched on again
+    /// ([`start_timeout`](crate::Builder::start_timeout)): the session then has no records from there on; else the failed
+    /// call. The counters' own calls have no limit: they have to be made on the caller's thread, whose context is current
+    /// to them, and nobody could take that thread back from a call. Tracing goes on after an error, unless that is what failed: what was
     /// counted is in the dataset then.
     pub fn count<R: PassOutcome>(
         &mut self,

@@ -144,13 +144,15 @@ impl Builder {
         self
     }
 
-    /// How long [`start`](Self::start) waits for the driver and CUPTI. Default: [`DEFAULT_START_TIMEOUT`].
+    /// How long [`start`](Self::start) waits for the driver and CUPTI, to load them and again to switch records on; what
+    /// hangs keeps what it may still use, and no other session starts. Default: [`DEFAULT_START_TIMEOUT`].
     pub fn start_timeout(mut self, timeout: Duration) -> Self {
         self.start_timeout = timeout;
         self
     }
 
-    /// How long [`Profiler::finish`] waits for the GPU and for CUPTI. Default: [`DEFAULT_FINISH_TIMEOUT`].
+    /// How long [`Profiler::finish`] and [`Profiler::count`](crate::Profiler::count) wait for the GPU and for CUPTI: to
+    /// have everything delivered, and again to switch records off. Default: [`DEFAULT_FINISH_TIMEOUT`].
     pub fn finish_timeout(mut self, timeout: Duration) -> Self {
         self.finish_timeout = timeout;
         self

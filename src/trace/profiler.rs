@@ -30,6 +30,9 @@ use crate::units::{Nanos, ThreadId, process_run};
 /// The start of a session.
 const START: Step = Step { what: "starting the session", setting: Some("Builder::start_timeout") };
 
+/// Going on with it, after counters.
+const RESUME: Step = Step { what: "switching tracing on again", ..START };
+
 /// Its end, and flushes before.
 const END: Step = Step { what: "ending the session", setting: Some("Builder::finish_timeout") };
 
@@ -57,21 +60,29 @@ pub(super) struct Running {
     worker_ended: Mutex<Receiver<()>>,
     /// Whether the worker is inside CUPTI.
     watch: Arc<Watch>,
-    pub(super) tracing: Tracing,
-    libraries: Libraries,
+    /// What is switched on. None where CUPTI has not come back from a call: the thread that made the call has it, so that
+    /// nothing goes that CUPTI still uses.
+    tracing: Option<Tracing>,
+    /// Shared with calls of CUPTI, so that no other session starts while one is under way.
+    pub(super) slot: Arc<Slot>,
+    pub(super) libraries: Libraries,
     nvtx_injection: Option<Injection>,
+    start_timeout: Duration,
     finish_timeout: Duration,
     process: u32,
-    pub(super) slot: Slot,
+    /// How often tracing was suspended.
+    pub(super) suspensions: usize,
+    /// What is known so far that the worker does not know.
+    words: LastWords,
 }
 
 /// A session that was switched on; none once somebody has taken it.
-struct Started(Option<(Slot, Tracing)>);
+struct Started(Option<(Slot, Tracing, Vec<(String, String)>)>);
 
 impl Drop for Started {
     /// Nobody waits for it any more: everything is switched off, and buffers are not kept for anybody.
     fn drop(&mut self) {
-        if let Some((slot, tracing)) = self.0.take() {
+        if let Some((slot, tracing, _facts)) = self.0.take() {
             drop(tracing);
             cupti::end_session();
             drop(slot);
@@ -143,7 +154,8 @@ impl Profiler {
         };
         let asked = builder.clone();
         let switch_on = move || {
-            Tracing::start(libraries, &asked, other_nvtx).map(|tracing| Started(Some((slot, tracing))))
+            Tracing::start(libraries, &asked, other_nvtx)
+                .map(|(tracing, facts)| Started(Some((slot, tracing, facts))))
         };
         let watch = Arc::new(Watch::new());
         // CUPTI first: where it refuses, no file has been touched, least of all one that was to be overwritten.
@@ -160,19 +172,22 @@ impl Profiler {
                 }
             });
         match started.map(|(prepared, mut started)| (prepared, started.0.take())) {
-            Ok((prepared, Some((slot, tracing)))) => {
+            Ok((prepared, Some((slot, tracing, facts)))) => {
                 let _thread_waits = work.send(prepared);
                 let running = Running {
                     control,
                     worker,
                     worker_ended: Mutex::new(ended),
                     watch,
-                    tracing,
+                    tracing: Some(tracing),
+                    slot: Arc::new(slot),
                     libraries,
                     nvtx_injection,
+                    start_timeout: builder.start_timeout,
                     finish_timeout: builder.finish_timeout,
                     process: std::process::id(),
-                    slot,
+                    suspensions: 0,
+                    words: LastWords { facts, ..LastWords::default() },
                 };
                 Ok(Self { running: Some(running) })
             }
@@ -241,32 +256,62 @@ impl Running {
             .with_hint("a forked child cannot use its parent's CUDA state; start a session after exec"))
     }
 
-    fn finish(self) -> Result<Profile, FinishError> {
+    /// Calls CUPTI on a thread of its own. Where that does not come back in time, tracing stays with the thread.
+    fn call<T: Send + 'static>(
+        &mut self,
+        limit: Duration,
+        step: Step,
+        calls: impl FnOnce(&mut Tracing) -> T + Send + 'static,
+    ) -> Result<T> {
+        let mut tracing = self.tracing.take().ok_or_else(|| {
+            Error::new(ErrorKind::Timeout, "CUPTI has not come back from an earlier call of this session")
+                .with_hint("the error of that call says which it was, and what to do")
+        })?;
+        let slot = Arc::clone(&self.slot);
+        let (outcome, tracing, _slot) = within(limit, "cuprof-session", step, move || {
+            let outcome = calls(&mut tracing);
+            (outcome, tracing, slot)
+        })?;
+        self.tracing = Some(tracing);
+        Ok(outcome)
+    }
+
+    /// Waits for the GPU and has CUPTI deliver everything.
+    pub(super) fn deliver(&mut self) -> Result<()> {
+        let can_flush = self.tracing.is_some();
+        let delivered = self.call(self.finish_timeout, END, Tracing::flush_to_the_end);
+        if can_flush && delivered.is_err() {
+            self.words.losses.push((Cause::FlushTimeouts, 1));
+        }
+        self.words.add(delivered?);
+        Ok(())
+    }
+
+    /// Switches everything off.
+    pub(super) fn stop(&mut self) -> Result<()> {
+        let failures = self.call(self.finish_timeout, END, Tracing::stop)?;
+        self.words.failures.extend(failures);
+        Ok(())
+    }
+
+    /// Switches everything on again.
+    pub(super) fn resume(&mut self) -> Result<()> {
+        self.call(self.start_timeout, RESUME, Tracing::resume)?
+    }
+
+    fn finish(mut self) -> Result<Profile, FinishError> {
         if let Err(error) = self.check_process() {
             // Nothing of the parent's may be touched, and joining the worker would never return.
             std::mem::forget(self);
             return Err(FinishError { error, profile: Box::new(Profile::empty()) });
         }
-        let Self { control, worker, worker_ended, watch, tracing, libraries, .. } = self;
-        let Self { nvtx_injection, finish_timeout, slot, .. } = self;
-        let ended = within(finish_timeout, "cuprof-finish", END, move || {
-            let mut tracing = tracing;
-            let mut words = tracing.flush_to_the_end();
-            channel::end_session();
-            let failures = tracing.stop();
-            words.losses.push((Cause::CallsFailed, failures.len() as u64));
-            words.facts.append(&mut tracing.facts);
-            (words, slot) // here, so that a session whose end hangs keeps the slot
-        });
+        let delivered = self.deliver();
         channel::end_session();
+        let timeout = delivered.and_then(|()| self.stop()).err();
+        let Self { control, worker, worker_ended, watch, tracing, slot, libraries, .. } = self;
+        let Self { nvtx_injection, finish_timeout, mut words, .. } = self;
         drop(nvtx_injection);
-        let (mut words, slot, timeout) = match ended {
-            Ok((words, slot)) => (words, Some(slot), None),
-            Err(error) => {
-                let losses = vec![(Cause::FlushTimeouts, 1)];
-                (LastWords { losses, cupti_hangs: true, ..LastWords::default() }, None, Some(error))
-            }
-        };
+        words.cupti_hangs = tracing.is_none();
         let facts = within(finish_timeout, "cuprof-facts", END, move || last_facts(&libraries));
         words.facts.extend(facts.unwrap_or_default());
         let _worker_is_there = control.send(Control::Finish(words));

@@ -53,15 +53,19 @@ pub(super) struct Tracing {
     nvtx: OtherNvtx,
     /// Whether buffers go to the worker.
     has_begun: bool,
-    /// What suspensions knew that the worker does not.
-    earlier: LastWords,
     /// Facts about the start, such as attributes that the library refused.
-    pub facts: Vec<(String, String)>,
+    facts: Vec<(String, String)>,
 }
 
 impl Tracing {
     /// Switches everything on. On failure, dropping the half-made value switches everything off again.
-    pub fn start(libraries: Libraries, builder: &Builder, nvtx: OtherNvtx) -> Result<Self> {
+    ///
+    /// Also returns facts about it, such as attributes that the library refused.
+    pub fn start(
+        libraries: Libraries,
+        builder: &Builder,
+        nvtx: OtherNvtx,
+    ) -> Result<(Self, Vec<(String, String)>)> {
         let mut tracing = Self {
             libraries,
             subscriber: None,
@@ -71,11 +75,11 @@ impl Tracing {
             builder: builder.clone(),
             nvtx,
             has_begun: false,
-            earlier: LastWords::default(),
             facts: Vec::new(),
         };
         tracing.switch_on()?;
-        Ok(tracing)
+        let facts = std::mem::take(&mut tracing.facts);
+        Ok((tracing, facts))
     }
 
     /// Switches everything on; what was switched on when it fails is known.
@@ -157,35 +161,15 @@ impl Tracing {
         Ok(())
     }
 
-    /// Has everything delivered and switches everything off, until [`resume`](Self::resume).
-    ///
-    /// # Errors
-    /// [`ErrorKind::CuptiTooOld`] where kernel records cannot be switched off without the risk to hang.
-    pub fn suspend(&mut self) -> Result<()> {
-        let version = self.libraries.version;
-        if precludes_counting(version) {
-            let what =
-                format!("{version} can hang when tracing is switched off, and tracing changes the counters");
-            return Err(Error::new(ErrorKind::CuptiTooOld, what)
-                .with_hint("install CUPTI 13.0 Update 1 or newer, or finish the profiler before counting"));
-        }
-        let mut words = self.flush_to_the_end();
-        let failures = self.stop();
-        words.losses.push((Cause::CallsFailed, failures.len() as u64));
-        self.earlier = words;
-        Ok(())
-    }
-
-    /// Switches everything on again.
+    /// Switches everything on again, after [`stop`](Self::stop).
     ///
     /// # Errors
     /// As of the start. The session then goes on without records.
     pub fn resume(&mut self) -> Result<()> {
         cupti::resume_session();
-        let known = self.facts.len();
         let outcome = self.switch_on();
         // What was refused at the start was told then.
-        self.facts.truncate(known);
+        self.facts.clear();
         if outcome.is_err() {
             self.stop();
         }
@@ -226,13 +210,13 @@ impl Tracing {
 
     /// Waits for the GPU and has CUPTI deliver everything. May take as long as the GPU does, or for ever.
     pub fn flush_to_the_end(&mut self) -> LastWords {
-        let mut words = std::mem::take(&mut self.earlier);
+        let mut words = LastWords::default();
         if self.subscriber.is_none() {
             return words; // it could not go on after a suspension, which left nothing to deliver
         }
         // What other threads launch from here on may come too late.
         cupti::expect_records(false);
-        let mut failures = Vec::new();
+        let failures = &mut words.failures;
         let Libraries { driver, cupti, .. } = self.libraries;
         for context in CONTEXTS.live() {
             failures.extend(driver.synchronize(context).err());
@@ -248,11 +232,8 @@ impl Tracing {
         }
         match cupti.take_dropped() {
             Ok(dropped) => words.losses.push((Cause::RecordsDropped, dropped)),
-            Err(error) => failures.push(error),
+            Err(error) => words.failures.push(error),
         }
-        words.losses.push((Cause::CallsFailed, failures.len() as u64));
-        let numbered = (words.facts.len()..).zip(&failures);
-        words.facts.extend(numbered.map(|(number, error)| (format!("failed.{number}"), error.to_string())));
         words
     }
 

@@ -1,8 +1,11 @@
 //! A traced session that steps aside for a counter session, and goes on afterwards.
 
+use cupti_sys::LibraryVersion;
+
 use super::profiler::{Profiler, Running};
+use super::session::precludes_counting;
 use super::worker::Control;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::table::rows::MetricRow;
 use crate::units::Nanos;
 
@@ -11,14 +14,14 @@ struct Resume<'a>(Option<&'a mut Running>);
 
 impl Resume<'_> {
     fn now(mut self) -> Result<()> {
-        self.0.take().map_or(Ok(()), |running| running.tracing.resume())
+        self.0.take().map_or(Ok(()), Running::resume)
     }
 }
 
 impl Drop for Resume<'_> {
     fn drop(&mut self) {
         if let Some(running) = self.0.take() {
-            let _the_panic_goes_on = running.tracing.resume();
+            let _the_panic_goes_on = running.resume();
         }
     }
 }
@@ -30,11 +33,15 @@ impl Profiler {
     /// Also returns whether tracing goes on; if not, the session is without records from here on.
     ///
     /// # Errors
-    /// Of suspending, and then nothing was run.
+    /// Of suspending, and then nothing was run: [`ErrorKind::CuptiTooOld`] where kernel records cannot be switched off
+    /// without the risk to hang; [`ErrorKind::Timeout`] where CUPTI does not come back, and the session is without records
+    /// from there on.
     pub(crate) fn suspended<T>(&mut self, work: impl FnOnce() -> T) -> Result<(T, Result<()>)> {
         let Some(running) = &mut self.running else { return Ok((work(), Ok(()))) };
         running.check_process()?;
-        running.tracing.suspend()?;
+        check_version(running.libraries.version)?;
+        running.deliver()?;
+        running.stop()?;
         let from = Nanos::now();
         let resume = Resume(Some(running));
         let outcome = {
@@ -49,8 +56,9 @@ impl Profiler {
             };
             let value =
                 format!("from {} ns to {until}: nothing was traced while counters were collected", from.0);
-            let number = running.suspensions();
-            running.tracing.facts.push((format!("tracing.suspended.{number}"), value));
+            let key = format!("tracing.suspended.{}", running.suspensions);
+            running.suspensions += 1;
+            self.add_metrics(Vec::new(), vec![(key, value)]);
         }
         Ok((outcome, resumed))
     }
@@ -66,12 +74,15 @@ impl Profiler {
 
     /// How often counters were collected in this session.
     pub(crate) fn suspensions(&self) -> usize {
-        self.running.as_ref().map_or(0, Running::suspensions)
+        self.running.as_ref().map_or(0, |running| running.suspensions)
     }
 }
 
-impl Running {
-    fn suspensions(&self) -> usize {
-        self.tracing.facts.iter().filter(|(key, _)| key.starts_with("tracing.suspended.")).count()
+fn check_version(version: LibraryVersion) -> Result<()> {
+    if !precludes_counting(version) {
+        return Ok(());
     }
+    let what = format!("{version} can hang when tracing is switched off, and tracing changes the counters");
+    Err(Error::new(ErrorKind::CuptiTooOld, what)
+        .with_hint("install CUPTI 13.0 Update 1 or newer, or finish the profiler before counting"))
 }

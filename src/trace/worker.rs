@@ -43,8 +43,19 @@ pub(super) enum Control {
 pub(super) struct LastWords {
     pub facts: Vec<(String, String)>,
     pub losses: Vec<(Cause, u64)>,
+    /// Calls of CUPTI and of the driver that failed.
+    pub failures: Vec<Error>,
     /// CUPTI does not come back from a call: no other may be made.
     pub cupti_hangs: bool,
+}
+
+impl LastWords {
+    pub fn add(&mut self, more: Self) {
+        self.facts.extend(more.facts);
+        self.losses.extend(more.losses);
+        self.failures.extend(more.failures);
+        self.cupti_hangs |= more.cupti_hangs;
+    }
 }
 
 /// What the worker leaves.
@@ -251,6 +262,10 @@ impl Worker {
         self.loss(Cause::ContextsForgotten, cupti::CONTEXTS.take_overflowed());
         for (cause, count) in words.losses {
             self.loss(cause, count);
+        }
+        self.loss(Cause::CallsFailed, words.failures.len() as u64);
+        for (number, error) in words.failures.iter().enumerate() {
+            self.fact(&format!("failed.{number}"), &error.to_string());
         }
         self.fact("memory.buffers_bytes", &Pool::get().memory_bytes().to_string());
         self.fact("memory.rings_bytes", &channel::memory_bytes().to_string());

@@ -230,6 +230,7 @@ const FAULTS: &[(&str, &[Fault])] = &[
             "the flush fails" { setup: |process| process.failing("cuptiActivityFlushAll:*:999") };
             "the walk over a buffer never returns" { limit: SOON, setup: |process| process.failing("cuptiActivityGetNextRecord:*:hang") };
             "switching off never returns" { limit: SOON, setup: |process| process.failing("cuptiActivityDisable:*:hang") };
+            "switching off fails" { setup: |process| process.failing("cuptiUnsubscribe:*:999") };
             "the driver does not tell its devices" { setup: |process| process.with("SIM_CUDA_FAIL", "cuInit:999") };
             "the session is dropped" { program: |cupti, profiler| {
                 cupti.launch(10);

@@ -8,7 +8,7 @@ use cuprof::{Dataset, ErrorKind, Profiler, Table};
 
 use crate::Outcome;
 use crate::library::{Simulated, Work};
-use crate::process::{Process, fork_and_run, given};
+use crate::process::{Process, fork_and_run, given, is_inside};
 use crate::session::Ends;
 
 /// A timeout for sessions whose end hangs.
@@ -84,6 +84,48 @@ fn b44_a_flush_that_never_returns_is_left_alone_and_told() -> Outcome {
         // CUPTI is still inside the call, so another session cannot be had.
         let Err(error) = Profiler::builder().start() else { panic!("a session was started") };
         assert_eq!(error.kind, ErrorKind::AlreadyRunning);
+        Ok(())
+    })
+}
+
+#[test]
+fn b44_switching_off_that_never_returns_loses_nothing_and_is_told() -> Outcome {
+    for call in ["cuptiActivityDisable", "cuptiUnsubscribe"] {
+        let process = Process::of(b44_switching_off_that_never_returns_loses_nothing_and_is_told);
+        process.with("CALL", call).failing(&format!("{call}:*:hang")).run(|| {
+            let call = given("CALL").to_string_lossy().into_owned();
+            let folder = crate::process::folder()?;
+            let output = folder.path().join("run.cuprof");
+            let profiler = Profiler::builder().output(&output).finish_timeout(SOON).start()?;
+            Simulated::get().launch(5_000);
+            let (error, profile) = profiler.failing(&[])?;
+            assert!(error.to_string().contains(&format!("({call} did not return)")), "{error}");
+            assert_eq!((profile.launches(), Dataset::open(&output)?.rows(Table::Launches)), (5_000, 5_000));
+            // CUPTI is still inside the call.
+            let Err(error) = Profiler::builder().start() else { panic!("a session was started") };
+            assert_eq!(error.kind, ErrorKind::AlreadyRunning);
+            Ok(())
+        })?;
+        if is_inside() {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn what_fails_when_all_is_switched_off_is_told_by_its_call() -> Outcome {
+    let process = Process::of(what_fails_when_all_is_switched_off_is_told_by_its_call);
+    process.failing("cuptiActivityDisable:1:999,cuptiUnsubscribe:*:999").run(|| {
+        let folder = crate::process::folder()?;
+        let output = folder.path().join("run.cuprof");
+        let profiler = Profiler::builder().output(&output).start()?;
+        Simulated::get().launch(5);
+        assert_eq!(profiler.losing(&[("cupti_calls_failed", 2)])?.launches(), 5);
+        let facts = Dataset::open(&output)?.env()?;
+        let told = ["failed.0", "failed.1"].map(|key| facts.get(key).cloned().unwrap_or_default());
+        assert!(told[0].contains("cuptiActivityDisable returned 999"), "{told:?}");
+        assert!(told[1].contains("cuptiUnsubscribe returned 999"), "{told:?}");
         Ok(())
     })
 }

@@ -1,13 +1,18 @@
 //! Durations and counters in one dataset: a traced session that steps aside for a counter session.
 
+use std::time::Duration;
+
 use cuprof::counters::{Pass, Plan, Session};
 use cuprof::{Cache, Dataset, ErrorKind, Profiler, Table};
 
 use crate::Outcome;
 use crate::frame::Frame;
 use crate::library::Simulated;
-use crate::process::Process;
+use crate::process::{Process, given, is_inside};
 use crate::session::Ends;
+
+/// A limit for what never comes back.
+const SOON: Duration = Duration::from_millis(300);
 
 const READ: &str = "dram__bytes_read.sum";
 const HITS: &str = "lts__t_sector_hit_rate.pct";
@@ -125,6 +130,67 @@ fn tracing_goes_on_however_counting_ends() -> Outcome {
         assert_eq!(profiler.whole()?.launches(), 3 * 3 + 3);
         assert_eq!((cupti.left_on(), cupti.profiler_left_on()), (0, 0));
         assert!(session()?.run(work).is_ok());
+        Ok(())
+    })
+}
+
+#[test]
+fn a_cupti_that_does_not_come_back_ends_counting_and_what_was_traced_is_kept() -> Outcome {
+    // Before the counted passes, and after them.
+    for (rule, call, passes, losses) in [
+        ("cuptiActivityFlushAll:*:hang", "cuptiActivityFlushAll", "1", "flush_timeouts"),
+        ("cuptiActivityDisable:*:hang", "cuptiActivityDisable", "1", ""),
+        ("cuptiSubscribe:*:hang:2", "cuptiSubscribe", "3", ""),
+    ] {
+        let process = Process::of(a_cupti_that_does_not_come_back_ends_counting_and_what_was_traced_is_kept);
+        let process = process.version("13.5").failing(rule).with("CALL", call).with("LOSSES", losses);
+        process.with("PASSES", passes).run(|| {
+            let losses = given("LOSSES").to_string_lossy().into_owned();
+            let losses: Vec<_> = losses.split_whitespace().map(|cause| (cause, 1)).collect();
+            let cupti = Simulated::get();
+            let builder = Profiler::builder().start_timeout(SOON).finish_timeout(SOON);
+            let mut profiler = builder.flush_period(Duration::ZERO).start()?;
+            let mut passes = 0;
+            let counted = profiler.count(session()?, |pass| {
+                passes += 1;
+                work(pass);
+            });
+            let error = counted.err().ok_or("it came back")?;
+            assert_eq!(error.kind, ErrorKind::Timeout, "{error}");
+            assert_eq!(error.call.unwrap_or_default(), given("CALL").to_str().unwrap());
+            assert_eq!(passes.to_string(), given("PASSES").to_str().unwrap());
+            assert!(cupti.launch(3) > 0, "the program goes on");
+            let Err(other) = Profiler::builder().start() else { panic!("a session was started") };
+            assert_eq!(other.kind, ErrorKind::AlreadyRunning);
+            let again = profiler.count(session()?, work).err().ok_or("it came back")?;
+            assert!(again.to_string().contains("has not come back from an earlier call"), "{again}");
+            let (error, profile) = profiler.failing(&losses)?;
+            assert_eq!(error.kind, ErrorKind::Timeout, "{error}");
+            assert_eq!(profile.launches(), if losses.is_empty() { 3 } else { 0 }, "of the traced pass");
+            Ok(())
+        })?;
+        if is_inside() {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_cupti_that_comes_back_too_late_leaves_no_room_for_another_session_before() -> Outcome {
+    let process = Process::of(a_cupti_that_comes_back_too_late_leaves_no_room_for_another_session_before);
+    process.version("13.5").with("SIM_SLOW", "cuptiActivityDisable").run(|| {
+        let cupti = Simulated::get();
+        let mut profiler = Profiler::builder().finish_timeout(SOON).start()?;
+        let error = profiler.count(session()?, work).err().ok_or("it came back")?;
+        assert_eq!(error.call, Some("cuptiActivityDisable"), "{error}");
+        cupti.go_on();
+        cupti.await_call(c"cuptiUnsubscribe", 1);
+        let Err(other) = Profiler::builder().start() else { panic!("two sessions at once") };
+        assert_eq!(other.kind, ErrorKind::AlreadyRunning);
+        let (error, profile) = profiler.failing(&[])?;
+        assert!(error.to_string().contains("has not come back from an earlier call"), "{error}");
+        assert_eq!(profile.launches(), 3);
         Ok(())
     })
 }
