@@ -50,7 +50,7 @@ causes! {
     LaunchedBeforeStart = "launched_before_start": "records of work launched before the session; rows kept, without a range",
     LaunchNotSeen = "launch_not_seen": "records whose launching call was not seen; rows kept, without a range",
     LaunchEvicted = "launch_evicted": "records that came after their launching call had left the bounded table; rows kept, without a range",
-    LaunchesWithoutRecord = "launches_without_record": "kernel launches that CUPTI gave no record for, and no reason either: their rows are missing",
+    LaunchesWithoutRecord = "launches_without_record": "kernel launches that CUPTI gave no record for, and no reason either: their rows are missing, unless a stream capture took them that began before the session and has not ended in it",
     GraphUnmapped = "graph_unmapped": "graph records whose correlation id is not that of a graph launch (a CUPTI fault before 13.1 Update 1)",
     UnbalancedPop = "unbalanced_pops": "NVTX pops without an open range on their thread",
     UnbalancedEnd = "unbalanced_ends": "NVTX ends of a range that is not open",

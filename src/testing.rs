@@ -112,6 +112,7 @@ fn see(event: &Event<'_>) -> Seen {
     match event {
         Event::Launch { range, .. } => Seen { what: "launch", range: raw(*range), ..Seen::default() },
         Event::LaunchFailed { .. } => Seen { what: "failed launch", ..Seen::default() },
+        Event::UnseenCaptureEnded { .. } => Seen { what: "end of a capture", ..Seen::default() },
         Event::InternalLaunch { .. } => Seen { what: "internal launch", ..Seen::default() },
         Event::Begin { range, kind, parent, domain, category, color, payload, name, .. } => Seen {
             what: match kind {

@@ -100,6 +100,8 @@ pub(crate) struct Attributor {
     ranges: Ranges,
     sets: Sets,
     counts: Counts,
+    /// Launches up to this time may have been captured.
+    captured_until: Option<Nanos>,
     now: Nanos,
     /// Launches that may lead to further records, with the time at which that was looked at last.
     many: VecDeque<(CorrelationId, Nanos)>,
@@ -117,6 +119,7 @@ impl Attributor {
             ranges: Ranges::default(),
             sets: Sets::new(epoch),
             counts: Counts::default(),
+            captured_until: None,
             now: session_start,
             many: VecDeque::new(),
             most_sites: 0,
@@ -162,9 +165,16 @@ impl Attributor {
         }
     }
 
+    /// What was launched until now may have been captured into a graph: no record need come of it.
+    pub fn may_be_captured_until(&mut self, time: Nanos) {
+        self.captured_until = self.captured_until.max(Some(time));
+        self.counts.launches_without_record = 0;
+    }
+
     fn count_unseen(&mut self, site: &Site) {
+        let is_due = site.due && Some(site.time) > self.captured_until;
         self.counts.calls_without_record += u64::from(!site.seen);
-        self.counts.launches_without_record += u64::from(!site.seen && site.due);
+        self.counts.launches_without_record += u64::from(!site.seen && is_due);
     }
 
     /// A range begins.

@@ -381,6 +381,21 @@ fn only_a_launch_that_should_have_a_record_lacks_one() {
 }
 
 #[test]
+fn launches_that_may_have_been_captured_lack_no_record() {
+    let mut attributor = Attributor::new(Nanos(0), BASE);
+    let at = |id, time| Launch { time: Nanos(time), ..launch(id, None) };
+    attributor.launch(at(1, 10));
+    attributor.launch(at(1, 11)); // the one before is counted at once, as its id is used again
+    attributor.may_be_captured_until(Nanos(20));
+    // Of a thread whose events come later.
+    attributor.launch(at(2, 20));
+    attributor.launch(at(3, 21));
+    attributor.may_be_captured_until(Nanos(15));
+    let (_, _, counts) = attributor.finish(99);
+    assert_eq!((counts.calls_without_record, counts.launches_without_record), (4, 1));
+}
+
+#[test]
 fn work_launched_from_the_device_adds_nothing_to_the_range_of_another_launch() {
     let mut attributor = Attributor::new(Nanos(0), BASE);
     let range = RangeId::from_raw(7);

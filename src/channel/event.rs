@@ -148,6 +148,8 @@ pub(crate) enum Event<'a, Time = Nanos> {
     },
     /// A launching call has failed.
     LaunchFailed { correlation: CorrelationId },
+    /// A stream capture has ended that the session did not see begin: what was launched until now may have been captured.
+    UnseenCaptureEnded { time: Time },
     /// A driver call of the crate itself launches work (the flush of a cache): its records are not the program's.
     InternalLaunch { correlation: CorrelationId, time: Time },
     /// A range instance begins.

@@ -227,8 +227,11 @@ pub(crate) fn log(session: Session, event: &Event<'_, Stamp>) {
         Pushed::Stored => {}
         Pushed::Pressing => wake_worker(),
         Pushed::Dropped => {
-            use Event::{InternalLaunch, Launch, LaunchFailed};
-            count_dropped(matches!(event, Launch { .. } | InternalLaunch { .. } | LaunchFailed { .. }))
+            use Event::{InternalLaunch, Launch, LaunchFailed, UnseenCaptureEnded};
+            count_dropped(matches!(
+                event,
+                Launch { .. } | InternalLaunch { .. } | LaunchFailed { .. } | UnseenCaptureEnded { .. }
+            ))
         }
     }
 }

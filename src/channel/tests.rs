@@ -165,6 +165,7 @@ fn all_events(
             time,
         },
         Event::LaunchFailed { correlation: CorrelationId(b) },
+        Event::UnseenCaptureEnded { time },
         Event::InternalLaunch { correlation: CorrelationId(b), time },
         begin,
         Event::End { range, epoch: (b % 3 == 0).then_some(epoch), time },

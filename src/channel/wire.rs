@@ -24,6 +24,7 @@ mod kind {
     pub const NAME: u8 = 6;
     pub const INTERNAL_LAUNCH: u8 = 7;
     pub const LAUNCH_FAILED: u8 = 8;
+    pub const UNSEEN_CAPTURE_ENDED: u8 = 9;
     /// Only inside rings: stands for a record that is too long for one.
     pub const SPILLED: u8 = 255;
 }
@@ -138,6 +139,7 @@ fn time_word(header: Header) -> Option<usize> {
         kind::END => 2,
         kind::MARK => 4,
         kind::UNBALANCED | kind::INTERNAL_LAUNCH => 1,
+        kind::UNSEEN_CAPTURE_ENDED => 0,
         _ => return None,
     };
     Some(1 + after_header)
@@ -185,6 +187,7 @@ fn head<T: Time>(event: &Event<'_, T>) -> (u8, u8) {
     match event {
         Event::Launch { is_recorded, .. } => (kind::LAUNCH, u8::from(*is_recorded)),
         Event::LaunchFailed { .. } => (kind::LAUNCH_FAILED, 0),
+        Event::UnseenCaptureEnded { .. } => (kind::UNSEEN_CAPTURE_ENDED, 0),
         Event::InternalLaunch { .. } => (kind::INTERNAL_LAUNCH, 0),
         Event::Begin { kind, payload, color, .. } => {
             let small = *kind as u8 | payload_kind(*payload) << 2 | u8::from(color.is_some()) << 4;
@@ -237,6 +240,7 @@ fn body<T: Time>(event: &Event<'_, T>, sink: &mut impl Sink) {
             sink.word(time.to_word());
         }
         Event::LaunchFailed { correlation } => sink.pair(correlation.0, 0),
+        Event::UnseenCaptureEnded { time } => sink.word(time.to_word()),
         Event::InternalLaunch { correlation, time } => {
             sink.pair(correlation.0, 0);
             sink.word(time.to_word());
@@ -453,6 +457,7 @@ fn event<'a>(header: Header, mut fields: Fields<'a>) -> Option<Event<'a>> {
             let (correlation, _) = f.pair()?;
             Event::LaunchFailed { correlation: CorrelationId(correlation) }
         }
+        kind::UNSEEN_CAPTURE_ENDED => Event::UnseenCaptureEnded { time: f.time()? },
         kind::INTERNAL_LAUNCH => {
             let (correlation, _) = f.pair()?;
             Event::InternalLaunch { correlation: CorrelationId(correlation), time: f.time()? }

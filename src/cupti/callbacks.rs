@@ -178,9 +178,11 @@ fn driver_call(cbid: u32, data: &c::CUpti_CallbackData) {
             CAPTURES.fetch_add(1, Ordering::Relaxed);
         }
         Does::EndCapture if result == SUCCESS || ENDED_IN_VAIN.contains(&result) => {
-            // One that began before the session is not among them.
             let less = |open: u32| open.checked_sub(1);
-            let _known = CAPTURES.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+            // One that began before the session is not among them.
+            if CAPTURES.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_err() {
+                range::log_unseen_capture_end();
+            }
         }
         _ => {}
     }

@@ -56,6 +56,14 @@ pub(crate) fn log_failed_launch(correlation: CorrelationId) {
     }
 }
 
+/// Logs that a stream capture has ended that the session did not see begin.
+#[cold]
+pub(crate) fn log_unseen_capture_end() {
+    if let Some(session) = Session::current() {
+        log(session, &Event::UnseenCaptureEnded { time: Stamp::now() });
+    }
+}
+
 /// Whether a session runs, so that arguments of ranges are worth evaluating.
 #[doc(hidden)]
 #[inline]

@@ -371,6 +371,7 @@ impl<'a> Copier<'a> {
             Event::LaunchFailed { correlation } => {
                 *correlation = CorrelationId(correlation.0.wrapping_add(shift.correlation));
             }
+            Event::UnseenCaptureEnded { time } => time.0 += shift.ns + later,
             Event::InternalLaunch { correlation, time } => {
                 *correlation = CorrelationId(correlation.0.wrapping_add(shift.correlation));
                 time.0 += shift.ns + later;

@@ -131,6 +131,10 @@ impl<S: TableSink> Pipeline<S> {
                 });
             }
             Event::LaunchFailed { correlation } => self.attributor.launch_failed(correlation),
+            Event::UnseenCaptureEnded { time } => {
+                let time = self.on_cupti_clock(time);
+                self.attributor.may_be_captured_until(time);
+            }
             Event::InternalLaunch { correlation, time } => {
                 self.on_cupti_clock(time);
                 self.internal.launched(correlation, thread);
