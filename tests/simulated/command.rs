@@ -1,10 +1,13 @@
-//! The command on a machine with a GPU: what it says of the device that is there.
+//! The command on a machine with a GPU: what it says of the device that is there. And on a small disk.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use cuprof::{Dataset, Table};
+
 use crate::Outcome;
-use crate::process::{HOME, libraries};
+use crate::killed::Mounted;
+use crate::process::{HOME, libraries, skip};
 
 /// What the command prints, to both ends, and its exit code.
 struct Said {
@@ -28,7 +31,11 @@ fn metrics(arguments: &str, set: &[(&str, &str)]) -> Result<Said, Box<dyn std::e
             command.env(name, value)
         };
     }
-    let output = command.arg("metrics").args(arguments.split_whitespace()).output()?;
+    said(command.arg("metrics").args(arguments.split_whitespace()))
+}
+
+fn said(command: &mut Command) -> Result<Said, Box<dyn std::error::Error>> {
+    let output = command.output()?;
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     Ok(Said { out: text(output.stdout), err: text(output.stderr), code: output.status.code() })
 }
@@ -77,5 +84,66 @@ fn what_keeps_a_present_device_from_being_planned_for_is_told() -> Outcome {
         assert_eq!(found.code, Some(code), "{arguments} {set:?}: {}{}", found.out, found.err);
         assert!(found.err.contains(said) && found.out.is_empty(), "{arguments} {set:?}: {}", found.err);
     }
+    Ok(())
+}
+
+/// `cuprof replay` of an example into this dataset.
+fn replay(example: &str, output: &Path, force: bool) -> Result<Said, Box<dyn std::error::Error>> {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/recordings");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cuprof"));
+    command.arg("replay").arg(examples.join(example).with_extension("cuprofrec")).arg("--output").arg(output);
+    said(command.args(force.then_some("--force")))
+}
+
+#[test]
+fn a_replay_that_finds_the_disk_full_keeps_what_was_there_and_says_what_to_do() -> Outcome {
+    let disk = crate::process::folder()?;
+    let Some(_mounted) = Mounted::on(disk.path(), 256) else {
+        return skip("a small disk cannot be mounted here");
+    };
+    let output = disk.path().join("run.cuprof");
+    let first = replay("quickstart", &output, false)?;
+    assert_eq!(first.code, Some(0), "{}", first.err);
+    let before = Dataset::open(&output)?.rows(Table::Launches);
+    let filler = disk.path().join("filler");
+    let filled = std::fs::write(&filler, vec![1; 1 << 20]);
+    assert!(filled.is_err_and(|error| error.kind() == std::io::ErrorKind::StorageFull));
+    for (name, force) in [("run.cuprof", true), ("other.cuprof", false)] {
+        let output = disk.path().join(name);
+        let full = replay("quickstart", &output, force)?;
+        assert_eq!((full.code, full.out.as_str()), (Some(74), ""), "{}", full.err);
+        let named = output.display().to_string();
+        for words in
+            [&*named, "No space left on device", "nothing was kept: make room, or name another output"]
+        {
+            assert!(full.err.contains(words), "{words:?} is not in:\n{}", full.err);
+        }
+        assert!(!full.err.contains(&format!(".{name}.")), "by its name alone: {}", full.err);
+    }
+    std::fs::remove_file(filler)?;
+    let left: Vec<_> = std::fs::read_dir(disk.path())?.flatten().map(|entry| entry.file_name()).collect();
+    assert_eq!(left, ["run.cuprof"]);
+    let dataset = Dataset::open(&output)?;
+    assert_eq!((dataset.is_complete(), dataset.rows(Table::Launches)), (true, before));
+    Ok(())
+}
+
+#[test]
+fn a_forced_replay_replaces_all_of_a_dataset_and_only_by_a_whole_one() -> Outcome {
+    let folder = crate::process::folder()?;
+    let output = folder.path().join("run.cuprof");
+    let rows =
+        |output: &Path| Dataset::open(output).map(|dataset| Table::ALL.map(|table| dataset.rows(table)));
+    for example in ["threads", "nvtx"] {
+        let alone = folder.path().join(example).with_extension("cuprof");
+        assert_eq!(replay(example, &alone, false)?.code, Some(0));
+        let forced = replay(example, &output, true)?;
+        assert_eq!((forced.code, forced.err.as_str()), (Some(0), ""));
+        assert_eq!(rows(&output)?, rows(&alone)?, "nothing of the one before");
+    }
+    let before = rows(&output)?;
+    let failed = replay("no such recording", &output, true)?;
+    assert!(failed.code != Some(0) && failed.err.contains("no such recording"), "{}", failed.err);
+    assert_eq!(rows(&output)?, before);
     Ok(())
 }

@@ -499,7 +499,7 @@ program itself disturbed: its launches run, its exit code is its own, and CUPTI'
         for fault in *faults {
             let folder = crate::process::folder()?;
             let dataset = folder.path().join("run.cuprof");
-            let mounted = fault.mounted.then(|| Mounted::on(folder.path())).filter(|_| !is_inside());
+            let mounted = fault.mounted.then(|| Mounted::on(folder.path(), 8192)).filter(|_| !is_inside());
             if matches!(mounted, Some(None)) {
                 skip(format_args!("{}: nothing can be mounted here; its row is kept as it is", fault.what))?;
                 let row = format!("| {} |", fault.what);

@@ -175,7 +175,8 @@ fn an_output_that_is_removed_under_a_session_is_an_error_and_not_the_end() -> Ou
 pub struct Mounted(PathBuf);
 
 impl Mounted {
-    pub fn on(folder: &Path) -> Option<Self> {
+    /// With room for so many KiB.
+    pub fn on(folder: &Path, kib: u64) -> Option<Self> {
         let mount = |options: &str| {
             let mut command = Command::new("mount");
             command
@@ -184,7 +185,7 @@ impl Mounted {
                 .stderr(std::process::Stdio::null());
             command.status().is_ok_and(|status| status.success())
         };
-        mount("size=8m").then(|| Self(folder.to_owned()))
+        mount(&format!("size={kib}k")).then(|| Self(folder.to_owned()))
     }
 }
 
@@ -198,7 +199,7 @@ impl Drop for Mounted {
 fn a_folder_that_becomes_read_only_keeps_what_is_finished_and_the_rest_is_told() -> Outcome {
     let folder = crate::process::folder()?;
     // Permissions do not stop an administrator, a file system does.
-    let mounted = if is_inside() { None } else { Mounted::on(folder.path()) };
+    let mounted = if is_inside() { None } else { Mounted::on(folder.path(), 8192) };
     let process = Process::of(a_folder_that_becomes_read_only_keeps_what_is_finished_and_the_rest_is_told);
     let given_folder = if mounted.is_some() { folder.path().as_os_str() } else { "".as_ref() };
     process.with("FOLDER", given_folder).run(|| {

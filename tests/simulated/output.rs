@@ -6,8 +6,9 @@ use std::os::unix::fs::PermissionsExt;
 use cuprof::{Dataset, ErrorKind, Profiler, Table};
 
 use crate::Outcome;
+use crate::killed::Mounted;
 use crate::library::Simulated;
-use crate::process::{Process, given, skip};
+use crate::process::{Process, given, is_inside, skip};
 use crate::session::Ends;
 
 #[test]
@@ -139,22 +140,14 @@ fn assert_a_full_disk_is_told(folder: &std::path::Path) -> Outcome {
 #[test]
 fn on_a_full_disk_finished_parts_stay_and_the_loss_is_told() -> Outcome {
     let folder = crate::process::folder()?;
-    let mounted = std::process::Command::new("mount")
-        .args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"])
-        .arg(folder.path())
-        .stderr(std::process::Stdio::null())
-        .status();
-    let mounted = mounted.is_ok_and(|status| status.success());
+    let mounted = if is_inside() { None } else { Mounted::on(folder.path(), 1024) };
     let process = Process::of(on_a_full_disk_finished_parts_stay_and_the_loss_is_told);
-    let process = process.with("FOLDER", if mounted { folder.path().as_os_str() } else { "".as_ref() });
-    let outcome = process.run(|| match given("FOLDER") {
+    let process =
+        process.with("FOLDER", if mounted.is_some() { folder.path().as_os_str() } else { "".as_ref() });
+    process.run(|| match given("FOLDER") {
         folder if folder.as_os_str().is_empty() => skip("a small disk cannot be mounted here"),
         folder => assert_a_full_disk_is_told(&folder),
-    });
-    if mounted {
-        std::process::Command::new("umount").arg(folder.path()).status()?;
-    }
-    outcome
+    })
 }
 
 #[test]
