@@ -77,12 +77,12 @@ pub(super) struct Running {
 }
 
 /// A session that was switched on; none once somebody has taken it.
-struct Started(Option<(Slot, Tracing, Vec<(String, String)>)>);
+struct Started(Option<(Slot, Tracing, LastWords)>);
 
 impl Drop for Started {
     /// Nobody waits for it any more: everything is switched off, and buffers are not kept for anybody.
     fn drop(&mut self) {
-        if let Some((slot, tracing, _facts)) = self.0.take() {
+        if let Some((slot, tracing, _words)) = self.0.take() {
             drop(tracing);
             cupti::end_session();
             drop(slot);
@@ -155,7 +155,7 @@ impl Profiler {
         let asked = builder.clone();
         let switch_on = move || {
             Tracing::start(libraries, &asked, other_nvtx)
-                .map(|(tracing, facts)| Started(Some((slot, tracing, facts))))
+                .map(|(tracing, words)| Started(Some((slot, tracing, words))))
         };
         let watch = Arc::new(Watch::new());
         // CUPTI first: where it refuses, no file has been touched, least of all one that was to be overwritten.
@@ -172,7 +172,7 @@ impl Profiler {
                 }
             });
         match started.map(|(prepared, mut started)| (prepared, started.0.take())) {
-            Ok((prepared, Some((slot, tracing, facts)))) => {
+            Ok((prepared, Some((slot, tracing, words)))) => {
                 let _thread_waits = work.send(prepared);
                 let running = Running {
                     control,
@@ -187,7 +187,7 @@ impl Profiler {
                     finish_timeout: builder.finish_timeout,
                     process: std::process::id(),
                     suspensions: 0,
-                    words: LastWords { facts, ..LastWords::default() },
+                    words,
                 };
                 Ok(Self { running: Some(running) })
             }

@@ -60,12 +60,8 @@ pub(super) struct Tracing {
 impl Tracing {
     /// Switches everything on. On failure, dropping the half-made value switches everything off again.
     ///
-    /// Also returns facts about it, such as attributes that the library refused.
-    pub fn start(
-        libraries: Libraries,
-        builder: &Builder,
-        nvtx: OtherNvtx,
-    ) -> Result<(Self, Vec<(String, String)>)> {
+    /// Also returns what is to be told of it, such as attributes that the library refused.
+    pub fn start(libraries: Libraries, builder: &Builder, nvtx: OtherNvtx) -> Result<(Self, LastWords)> {
         let mut tracing = Self {
             libraries,
             subscriber: None,
@@ -79,7 +75,7 @@ impl Tracing {
         };
         tracing.switch_on()?;
         let facts = std::mem::take(&mut tracing.facts);
-        Ok((tracing, facts))
+        Ok((tracing, LastWords { facts, ..LastWords::default() }))
     }
 
     /// Switches everything on; what was switched on when it fails is known.
