@@ -2,22 +2,26 @@
 //!
 //! ```text
 //! bench_proof                    measures with `Bench` and with CUDA events, warm and cold
-//! bench_proof plain warm|cold    launches the same kernels and measures nothing, for Nsight Compute
+//! bench_proof counted            the same kernels in counted ranges, warm
+//! bench_proof plain warm|cold    launches the same kernels and records nothing, for Nsight Compute
 //! ```
 //!
 //! Needs a GPU. `cold` flushes the L2 cache before each kernel, in its stream, as `Bench` does there. The exit status is 1
-//! where the spread is more than it may be. `scripts/gpu.sh bench` runs it, and beside Nsight Compute;
+//! where the spread is more than it may be. A second kernel reads alike and stamps when its blocks begin and end, by the
+//! GPU's own timer: what a tool's duration is longer than that is the tool's. `scripts/gpu.sh bench` runs it, and beside Nsight Compute;
 //! `scripts/compare_ncu.py --durations` compares. No setting of the GPU is changed.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program that talks")]
 
 use std::cell::RefCell;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use cuprof::bench::DURATION;
+use cuprof::counters::{Plan, Session};
 use cuprof::stats::Sample;
 use cuprof::{Bench, Cache, L2Control, Stream};
 use cuprof_workload::cudarc::driver::{CudaStream, sys::CUevent_flags};
-use cuprof_workload::{Gpu, Victims};
+use cuprof_workload::{Gpu, Stamps, Victims};
 
 type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
@@ -48,7 +52,7 @@ fn raw(stream: &CudaStream) -> Stream {
     }
 }
 
-fn victims(gpu: &Gpu, stream: &std::sync::Arc<CudaStream>) -> Outcome<Vec<RefCell<Victims>>> {
+fn victims(gpu: &Gpu, stream: &Arc<CudaStream>) -> Outcome<Vec<RefCell<Victims>>> {
     let victims = SIZES.iter().map(|bytes| Victims::new(gpu, stream, *bytes).map(RefCell::new));
     Ok(victims.collect::<Result<_, _>>()?)
 }
@@ -72,6 +76,69 @@ fn by_events(
         }
     }
     Ok(Sample::new(times)?.median())
+}
+
+/// The medians over the runs behind those that warm up.
+fn print_stamps(by: &str, state: &str, bytes: usize, stamps: &[Stamps], recorded_ns: Option<f64>) -> Outcome {
+    let stamps = stamps.get(WARM_UP..).ok_or("too few runs")?;
+    let median = |of: fn(&Stamps) -> f64| -> Outcome<f64> {
+        Ok(Sample::new(stamps.iter().map(of).collect::<Vec<_>>())?.median().ok_or("no stamps")?)
+    };
+    #[expect(clippy::cast_precision_loss, reason = "below a second")]
+    let span = median(|stamps| stamps.span_ns as f64)?;
+    let recorded = recorded_ns.map_or("null".to_owned(), |ns| format!("{ns}"));
+    println!(
+        r#"{{"section":"stamps","by":"{by}","bytes":{bytes},"state":"{state}","n":{},"span_ns":{span},"sm_mhz":{:.0},"recorded_ns":{recorded}}}"#,
+        stamps.len(),
+        median(|stamps| stamps.sm_mhz)?,
+    );
+    Ok(())
+}
+
+/// The stamping kernel by `Bench`: what it records beside what the blocks saw.
+fn measure_stamped(
+    stream: &Arc<CudaStream>,
+    victims: &[RefCell<Victims>],
+    state: &str,
+    cache: Cache,
+) -> Outcome {
+    let stamps = RefCell::new(vec![Vec::new(); SIZES.len()]);
+    let bench = Bench::new(state).configs(0..SIZES.len()).parameters(["size"]);
+    let bench = bench.stream(raw(stream)).cache(cache).warm_up(WARM_UP).runs(RUNS).progress(false);
+    let report = bench.run(|run, size| {
+        let mut victims = victims[*size].borrow_mut();
+        run.measure("stamped", || victims.read_stamped(stream))?;
+        stamps.borrow_mut()[*size].push(victims.stamps(stream)?);
+        Ok::<(), String>(())
+    })?;
+    for (size, stamps) in stamps.borrow().iter().enumerate() {
+        let recorded = report.aggregate(size, "stamped", DURATION).and_then(|row| row.told.median());
+        print_stamps("bench", state, SIZES[size], stamps, recorded)?;
+    }
+    Ok(())
+}
+
+/// The stamping kernel while counters are on, warm.
+fn count_stamped() -> Outcome {
+    let gpu = Gpu::open()?;
+    let stream = gpu.stream()?;
+    let victims = victims(&gpu, &stream)?;
+    let plan = Plan::for_device(0, ["smsp__inst_executed.sum"])?;
+    for (victims, bytes) in victims.iter().zip(SIZES) {
+        let mut stamps = Vec::new();
+        Session::new(plan.clone()).max_ranges(1).single_pass().run(|pass| {
+            pass.range("stamped", || -> Result<(), String> {
+                let mut victims = victims.borrow_mut();
+                for _ in 0..WARM_UP + RUNS {
+                    victims.read_stamped(&stream)?;
+                    stamps.push(victims.stamps(&stream)?);
+                }
+                Ok(())
+            })
+        })?;
+        print_stamps("counted", "warm", bytes, &stamps, None)?;
+    }
+    Ok(())
 }
 
 /// Whether all spreads are as small as they may be.
@@ -105,6 +172,7 @@ fn measure(gpu: &Gpu) -> Outcome<bool> {
                 told.n,
             );
         }
+        measure_stamped(&stream, &victims, state, cache)?;
     }
     Ok(all_ok)
 }
@@ -115,12 +183,20 @@ fn plain(gpu: &Gpu, state: &str) -> Outcome {
     let stream = gpu.stream()?;
     let victims = victims(gpu, &stream)?;
     let mut l2 = L2Control::new(cache)?;
-    for victims in &victims {
+    for (victims, bytes) in victims.iter().zip(SIZES) {
+        let mut victims = victims.borrow_mut();
+        let mut stamps = Vec::new();
         for _ in 0..WARM_UP + RUNS {
             l2.apply_on(raw(&stream))?;
-            victims.borrow_mut().read(&stream)?;
+            victims.read(&stream)?;
             gpu.synchronize()?;
         }
+        for _ in 0..WARM_UP + RUNS {
+            l2.apply_on(raw(&stream))?;
+            victims.read_stamped(&stream)?;
+            stamps.push(victims.stamps(&stream)?);
+        }
+        print_stamps("plain", state, bytes, &stamps, None)?;
     }
     Ok(())
 }
@@ -129,8 +205,9 @@ fn run(args: &[String]) -> Outcome<bool> {
     let gpu = Gpu::open()?;
     match args {
         [] => measure(&gpu),
+        [mode] if mode == "counted" => count_stamped().map(|()| true),
         [mode, state] if mode == "plain" => plain(&gpu, state).map(|()| true),
-        _ => Err("no arguments, or plain warm, or plain cold".into()),
+        _ => Err("no arguments, or counted, or plain warm, or plain cold".into()),
     }
 }
 

@@ -260,6 +260,13 @@ bench() {
     : > "$ours"
     limited "bench durations" "$LIMIT_BENCH" "$ours" "$BIN/bench_proof"
     note "bench durations" "$result" "$elapsed" "$(grep -c '"ok":true' "$scratch/output") steady, $(grep -c '"ok":false' "$scratch/output") not"
+    # The stamping kernel without any tool, and while counters are on.
+    for state in "plain warm" "plain cold" counted; do
+        # Splitting is meant.
+        # shellcheck disable=SC2086
+        limited "bench $state" "$LIMIT_BENCH" "$ours" "$BIN/bench_proof" $state
+        note "bench $state" "$result" "$elapsed" ""
+    done
     ncu=$(nsight_compute)
     if [ -z "$ncu" ]; then
         note "bench beside ncu" skipped 0 "Nsight Compute is not installed"
@@ -269,7 +276,8 @@ bench() {
             cache=${state#*/}
             state=${state%/*}
             timeout -k 10 "$LIMIT_BENCH" "$ncu" --clock-control none --cache-control "$cache" --csv --page raw \
-                --print-units base --kernel-name victim_read --metrics gpu__time_duration.sum \
+                --print-units base --kernel-name 'regex:victim_(read|stamp)' \
+                --metrics gpu__time_duration.sum,gpc__cycles_elapsed.max \
                 "$BIN/bench_proof" plain "$state" > "$OUT/bench-ncu-$state-$cache.csv" 2>> "$file"
             ncu_files+=("$OUT/bench-ncu-$state-$cache.csv")
             note "ncu $state, $cache" "$([ -s "$OUT/bench-ncu-$state-$cache.csv" ] && echo ok || echo empty)" 0 \

@@ -280,16 +280,19 @@ fn quantile(sorted: &[f64], p: f64) -> Option<f64> {
 const TICKS_NS: [i64; 8] = [1_024, 512, 256, 128, 64, 32, 16, 8];
 
 /// The resolution of durations in nanoseconds: the largest of 8, 16, …, 1024 that 95 % of them are multiples of, give
-/// or take 1 (32 on an H200); else 1. Told from 20 durations or more.
+/// or take 1 (32 on an H200); else 1. Told from 20 durations below 0.1 ms or more: longer ones are stretched with the
+/// GPU's clock to the host's, by more than a nanosecond.
 #[must_use]
 pub fn tick_ns(durations: &[i64]) -> f64 {
     const MIN_DURATIONS: usize = 20;
+    const STRETCHED_FROM_NS: i64 = 100_000;
+    let short: Vec<i64> = durations.iter().copied().filter(|ns| *ns < STRETCHED_FROM_NS).collect();
     let fits = |tick: i64| {
         let is_near = |ns: i64| (ns.rem_euclid(tick) + 1) % tick <= 2;
-        let near = durations.iter().filter(|ns| is_near(**ns)).count();
-        near * 20 >= durations.len() * 19
+        let near = short.iter().filter(|ns| is_near(**ns)).count();
+        near * 20 >= short.len() * 19
     };
-    if durations.len() < MIN_DURATIONS {
+    if short.len() < MIN_DURATIONS {
         return 1.0;
     }
     TICKS_NS.into_iter().find(|tick| fits(*tick)).unwrap_or(1) as f64

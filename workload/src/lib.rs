@@ -34,7 +34,7 @@ pub use expected::{Expected, Traffic};
 pub use gpu::{EmptyKernel, Gpu, Kernel, Launcher, SpinReport, cuda_version};
 pub use graph::Graph;
 pub use known::{KNOWN_THREADS, Known};
-pub use victims::Victims;
+pub use victims::{Stamps, Victims};
 
 /// The result of GPU work; the error is a sentence.
 pub type Result<T, E = String> = std::result::Result<T, E>;

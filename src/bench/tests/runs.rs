@@ -463,4 +463,9 @@ fn the_tick_is_found_in_the_durations() {
     let odd: Vec<i64> = (0..40).map(|i| 3_001 + i * 37).collect();
     assert_eq!(tick_ns(&odd), 1.0);
     assert_eq!(tick_ns(&ticked[..19]), 1.0);
+    // What CUPTI makes of the same clock for kernels of 28 ms, on an H200.
+    let long = (0..20).map(|i| 28_554_356 + i * 759);
+    let both: Vec<i64> = ticked.iter().copied().chain(long.clone()).collect();
+    assert_eq!(tick_ns(&both), 32.0);
+    assert_eq!(tick_ns(&long.collect::<Vec<_>>()), 1.0);
 }
