@@ -13,13 +13,20 @@ use std::{fmt, io};
 
 pub(crate) use self::open::{open_file, open_stream, other_than_a_file};
 
-/// A text for a terminal: control characters, which could change what is shown there, are escaped, but for the ends of
-/// lines.
+/// Whether a character does more than it shows: control characters move a terminal's cursor, or worse; marks of direction
+/// turn the text around them, so that it reads as another; and two end lines.
+pub(crate) fn is_steering(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// A text for a terminal: control characters and marks of direction, which could change what is shown there, are escaped,
+/// but for the ends of lines.
 #[must_use]
 pub fn printable(text: &str) -> String {
     let mut printable = String::with_capacity(text.len());
     for c in text.chars() {
-        if c.is_control() && c != '\n' {
+        if is_steering(c) && c != '\n' {
             printable.extend(c.escape_default());
         } else {
             printable.push(c);
@@ -77,22 +84,50 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// Whether the machine as it is stands in the way, and not the request: a driver, a GPU or CUPTI is absent or too old,
-    /// in use, or not to be used by this user.
+    /// Every kind.
+    pub const ALL: [Self; 17] = [
+        Self::NoDriver,
+        Self::NoDevice,
+        Self::CuptiNotFound,
+        Self::CuptiTooOld,
+        Self::Busy,
+        Self::AlreadyRunning,
+        Self::PermissionDenied,
+        Self::NvmlNotFound,
+        Self::GpuInUse,
+        Self::Call,
+        Self::Timeout,
+        Self::NotSupported,
+        Self::Program,
+        Self::Config,
+        Self::OutputExists,
+        Self::Io,
+        Self::Format,
+    ];
+
+    /// Whether the machine as it is stands in the way, and not the request: a driver, a GPU, CUPTI or NVML is absent or too
+    /// old, in use, or not to be used by this user.
     #[must_use]
     pub fn is_of_the_machine(self) -> bool {
-        matches!(
-            self,
+        match self {
             Self::NoDriver
-                | Self::NoDevice
-                | Self::CuptiNotFound
-                | Self::CuptiTooOld
-                | Self::Busy
-                | Self::GpuInUse
-                | Self::AlreadyRunning
-                | Self::PermissionDenied
-                | Self::NotSupported
-        )
+            | Self::NoDevice
+            | Self::CuptiNotFound
+            | Self::CuptiTooOld
+            | Self::Busy
+            | Self::AlreadyRunning
+            | Self::PermissionDenied
+            | Self::NvmlNotFound
+            | Self::GpuInUse
+            | Self::NotSupported => true,
+            Self::Call
+            | Self::Timeout
+            | Self::Program
+            | Self::Config
+            | Self::OutputExists
+            | Self::Io
+            | Self::Format => false,
+        }
     }
 
     fn as_str(self) -> &'static str {
@@ -319,14 +354,23 @@ mod tests {
     }
 
     #[test]
+    fn all_kinds_are_all_and_have_words_of_their_own() {
+        let words: std::collections::BTreeSet<&str> =
+            ErrorKind::ALL.iter().map(|kind| kind.as_str()).collect();
+        assert_eq!(words.len(), ErrorKind::ALL.len());
+        // In the order in which they are declared, so that none is left out between the first and the last.
+        assert!(ErrorKind::ALL.iter().enumerate().all(|(place, kind)| *kind as usize == place));
+    }
+
+    #[test]
     fn no_text_of_others_changes_what_a_terminal_shows() {
         let absent = std::io::Error::from(std::io::ErrorKind::NotFound);
         let error = Error::io("cannot open", Path::new("a\u{1b}[2J\nerror: b\r"), absent)
             .with_source("said \u{7}")
-            .with_hint("try\u{9b} again");
+            .with_hint("try\u{9b} \u{202e}again");
         assert_eq!(
             error.to_string(),
-            "input or output failed: cannot open a\\u{1b}[2J\\nerror: b\\r: said \\u{7}\n  try\\u{9b} again"
+            "input or output failed: cannot open a\\u{1b}[2J\\nerror: b\\r: said \\u{7}\n  try\\u{9b} \\u{202e}again"
         );
     }
 }

@@ -62,7 +62,8 @@ pub struct Digest {
     pub first_ns: Option<i64>,
     /// Everything in one line.
     pub counts: Counts,
-    /// Ranges by path: parents before their children, siblings by GPU time.
+    /// Ranges by path: parents before their children, siblings by GPU time. A filter of kernels, devices or streams leaves
+    /// those paths that such a kernel was launched in, with all of their instances.
     pub ranges: Vec<RangeTime>,
     /// Kernels by name, the longest total first.
     pub kernels: Vec<KernelSummary>,
@@ -183,8 +184,6 @@ impl Collection {
         let mut instances: BTreeMap<Key, Instances> = BTreeMap::new();
         let mut process: FxHashMap<(usize, i64), Arc<str>> = FxHashMap::default();
         for seen in ranges {
-            counts.ranges += seen.ranges;
-            counts.open_ranges += seen.open_ranges;
             for (is_process, by_path) in [false, true].into_iter().zip(seen.by_path) {
                 for (path, found) in seen.paths.texts().iter().zip(by_path) {
                     let Some(found) = found else { continue };
@@ -200,6 +199,14 @@ impl Collection {
         if !filter.is_all() {
             self.filter_process_ranges(&mut instances, &process, &sets)?;
         }
+        let mut ranges = tree(instances, own, counts.kernel_ns, filter.is_all());
+        if filter.is_of_work() {
+            ranges.retain(|range| range.launches > 0);
+        }
+        for range in &ranges {
+            counts.ranges += range.calls;
+            counts.open_ranges += range.open_calls;
+        }
         Ok(Digest {
             filter: filter.to_string(),
             datasets: self.members().iter().map(DatasetFacts::of).collect(),
@@ -208,7 +215,7 @@ impl Collection {
             start_ns,
             first_ns: span.map(|(start, _)| start),
             counts,
-            ranges: tree(instances, own, counts.kernel_ns, filter.is_all()),
+            ranges,
             kernels: kernel_summaries(kernels, counts.kernel_ns),
             transfers: transfer_summaries(moved, counts.transfer_ns),
             devices: devices(self, queues),

@@ -125,6 +125,11 @@ impl Filter {
         everything && devices.is_empty() && streams.is_empty()
     }
 
+    /// Whether it chooses kernels and transfers by what ranges have not.
+    pub(super) fn is_of_work(&self) -> bool {
+        self.kernel.is_some() || !self.devices.is_empty() || !self.streams.is_empty()
+    }
+
     /// Whether it needs to know when the run began.
     pub(crate) fn is_relative(&self) -> bool {
         [self.from, self.to].iter().any(|moment| matches!(moment, Some(Moment::AfterStart(_))))

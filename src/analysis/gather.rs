@@ -254,8 +254,6 @@ pub(super) struct SeenRanges {
     pub kinds: Names,
     /// By path; process-wide ones apart.
     pub by_path: [Vec<Option<Instances>>; 2],
-    pub ranges: u64,
-    pub open_ranges: u64,
     /// The paths of process-wide ranges; only where they are filtered.
     pub process: FxHashMap<(usize, i64), u32>,
     pub codes: [Vec<u32>; 3],
@@ -323,8 +321,6 @@ impl SeenRanges {
             if !in_time || wanted.get(path as usize) == Some(&false) {
                 continue;
             }
-            self.ranges += 1;
-            self.open_ranges += u64::from(!closed.value(row));
             let by_path = &mut self.by_path[usize::from(kinds[row] == process)];
             let Some(instances) = by_path.get_mut(path as usize) else { continue };
             let instances = instances.get_or_insert_with(|| {
@@ -333,6 +329,7 @@ impl SeenRanges {
                 Instances::new(name, text(&self.kinds, kinds[row]).unwrap_or_else(|| "".into()))
             });
             instances.calls += 1;
+            instances.open_calls += u64::from(!closed.value(row));
             instances.host_ns = instances.host_ns.saturating_add(durations[row]);
             let count = u64::try_from(launches[row]).unwrap_or(0);
             instances.launches = instances.launches.saturating_add(count);

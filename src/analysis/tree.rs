@@ -20,6 +20,8 @@ pub struct RangeTime {
     pub kind: Arc<str>,
     /// Instances. A filter of devices, streams or kernels does not apply.
     pub calls: u64,
+    /// Those of them that were still open at the end.
+    pub open_calls: u64,
     /// Time that they were open on the host, summed up.
     pub host_ns: i64,
     /// Kernels launched inside, nested ranges included.
@@ -62,6 +64,7 @@ pub(super) struct Instances {
     name: Arc<str>,
     kind: Arc<str>,
     pub calls: u64,
+    pub open_calls: u64,
     pub host_ns: i64,
     pub launches: u64,
     pub gpu_ns: i64,
@@ -70,7 +73,7 @@ pub(super) struct Instances {
 
 impl Instances {
     pub fn new(name: Arc<str>, kind: Arc<str>) -> Self {
-        Self { name, kind, calls: 0, host_ns: 0, launches: 0, gpu_ns: 0, span_ns: 0 }
+        Self { name, kind, calls: 0, open_calls: 0, host_ns: 0, launches: 0, gpu_ns: 0, span_ns: 0 }
     }
 
     pub fn merge(&mut self, other: &Self) {
@@ -79,6 +82,7 @@ impl Instances {
             (self.name, self.kind) = (Arc::clone(&other.name), Arc::clone(&other.kind));
         }
         self.calls += other.calls;
+        self.open_calls += other.open_calls;
         self.host_ns = self.host_ns.saturating_add(other.host_ns);
         self.launches = self.launches.saturating_add(other.launches);
         self.gpu_ns = self.gpu_ns.saturating_add(other.gpu_ns);
@@ -166,6 +170,7 @@ pub(super) fn tree(
             depth,
             kind: Arc::clone(&range.kind),
             calls: range.calls,
+            open_calls: range.open_calls,
             host_ns: range.host_ns,
             launches: sums[node].launches,
             gpu_time_ns: sums[node].gpu_ns,

@@ -4,6 +4,7 @@ use super::builder::{BUSY, SPAN};
 use super::report::{Aggregate, Normalised, Report};
 use super::value::Value;
 use crate::stats::{DEFAULT_MARGIN, Interval, StopReason};
+use crate::summary::escaped::{csv_line, markdown_escaped, markdown_heading, markdown_row};
 use crate::summary::text::one_line;
 
 /// A heading, and rows of as many cells.
@@ -199,21 +200,13 @@ pub(super) fn terminal(table: &Table) -> String {
 
 /// A table of GitHub's Markdown.
 pub(super) fn markdown(table: &Table) -> String {
-    let escaped = |cell: &String| one_line(cell).replace('\\', "\\\\").replace('|', "\\|");
-    let line = |row: &[String]| format!("| {} |\n", row.iter().map(escaped).collect::<Vec<_>>().join(" | "));
-    let rules = (0..table.heading.len()).map(|column| if column < table.words { "---" } else { "---:" });
-    let mut text = line(&table.heading);
-    text += &format!("|{}|\n", rules.collect::<Vec<_>>().join("|"));
-    table.rows.iter().for_each(|row| text += &line(row));
-    text
+    let escaped = |cell: &String| markdown_escaped(cell);
+    let titles: Vec<String> = table.heading.iter().map(escaped).collect();
+    let heading = markdown_heading(&titles, |column| column < table.words);
+    heading + &table.rows.iter().map(|row| markdown_row(row.iter().map(escaped))).collect::<String>()
 }
 
 /// By RFC 4180, but for line ends, which are those of Unix.
 pub(super) fn csv(table: &Table) -> String {
-    let quoted = |cell: &String| {
-        let needs_quotes = cell.contains(['"', ',', '\n', '\r']);
-        if needs_quotes { format!("\"{}\"", cell.replace('"', "\"\"")) } else { cell.clone() }
-    };
-    let line = |row: &Vec<String>| row.iter().map(quoted).collect::<Vec<_>>().join(",") + "\n";
-    std::iter::once(&table.heading).chain(&table.rows).map(line).collect()
+    std::iter::once(&table.heading).chain(&table.rows).map(csv_line).collect()
 }

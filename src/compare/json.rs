@@ -8,13 +8,7 @@ use super::key::{Key, Mismatch};
 use super::self_test::{SPLITS, SelfTest};
 use super::text::direction;
 use crate::stats::{Comparison, Inconclusive, Verdict};
-
-fn pretty(value: &Value) -> String {
-    // A map of texts has no value that cannot be written.
-    let mut text = serde_json::to_string_pretty(value).unwrap_or_default();
-    text.push('\n');
-    text
-}
+use crate::summary::escaped;
 
 fn side(side: &Side) -> Value {
     let losses: Vec<Value> = side
@@ -121,7 +115,7 @@ impl Compared {
             .iter()
             .map(|verdict| ((*verdict).to_owned(), json!(self.count(verdict))))
             .collect();
-        pretty(&json!({
+        escaped::json(&json!({
             "exit_code": self.exit_code(fail_on, allow_losses),
             "counts": counts,
             "base": side(&self.base),
@@ -161,7 +155,7 @@ impl SelfTest {
                 })
             })
             .collect();
-        pretty(&json!({
+        escaped::json(&json!({
             "exit_code": self.exit_code(allow_losses),
             "side": side(&self.side),
             "splits": SPLITS,

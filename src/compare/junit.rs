@@ -3,7 +3,7 @@
 use super::JoinKey;
 use super::compared::{Compared, Row};
 use super::text::{changed, interval_of, method};
-use crate::summary::text::xml_escaped;
+use crate::summary::escaped::xml_escaped;
 
 impl Compared {
     /// JUnit's XML: a test case for each row. SLOWER is a failure, INCOMPARABLE an error, INCONCLUSIVE is skipped; losses

@@ -3,7 +3,8 @@
 use super::compared::{Compared, SideValues};
 use super::text::{VERDICTS, changed, interval_of, method, rows_of, runs, tally};
 use crate::summary::Symbols;
-use crate::summary::text::{markdown_escaped, time};
+use crate::summary::escaped::{markdown_escaped, markdown_heading, markdown_row};
+use crate::summary::text::time;
 
 impl Compared {
     /// GitHub's Markdown, with at most `top` rows of each verdict; none for all.
@@ -35,8 +36,9 @@ impl Compared {
         if self.rows.is_empty() {
             return text;
         }
-        text += "\n| Verdict | What | Change | 95 % interval | Base | New | Runs | Why |\n";
-        text += "|---|---|---:|---:|---:|---:|---:|---|\n";
+        let titles = ["Verdict", "What", "Change", "95 % interval", "Base", "New", "Runs", "Why"];
+        text.push('\n');
+        text += &markdown_heading(&titles, |column| [0, 1, 7].contains(&column));
         for verdict in VERDICTS {
             let rows = rows_of(self, verdict);
             let shown = top.unwrap_or(usize::MAX).min(rows.len());
@@ -58,7 +60,7 @@ impl Compared {
                     runs(row),
                     markdown_escaped(&why.join("; ")),
                 ];
-                text += &format!("| {} |\n", cells.join(" | "));
+                text += &markdown_row(cells);
             }
             if rows.len() > shown {
                 text += &format!("| {verdict} | ({} more) | | | | | | |\n", rows.len() - shown);

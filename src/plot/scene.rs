@@ -2,6 +2,7 @@
 
 use super::font;
 use super::theme::{Color, Dashes, Marker, Palette};
+use crate::error::is_steering;
 
 /// A place: to the right, and down.
 pub(super) type Spot = (f64, f64);
@@ -187,8 +188,7 @@ impl Scene {
 }
 
 fn printable(text: &str) -> String {
-    let turns = |c| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     text.chars()
-        .map(|c| if c.is_control() || turns(c) || matches!(c, '\u{fffe}' | '\u{ffff}') { ' ' } else { c })
+        .map(|c| if is_steering(c) || matches!(c, '\u{fffe}' | '\u{ffff}') { ' ' } else { c })
         .collect()
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::font::FAMILY;
 use super::scene::{Anchor, Label, Scene, Shape, Spot};
 use super::theme::Color;
-use crate::summary::text::xml_escaped;
+use crate::summary::escaped::xml_escaped;
 
 /// The same scene gives the same text. Everything is written out: no style sheet, no script, nothing that a viewer has
 /// to fetch.

@@ -1,5 +1,6 @@
 //! The result in short: kernels, ranges and transfers by name, summed up while the rows stream by.
 
+pub(crate) mod escaped;
 pub(crate) mod page;
 pub(crate) mod render;
 #[cfg(test)]

@@ -11,6 +11,9 @@ const MIN_WIDTH: usize = 40;
 /// A name with less room than this says nothing; columns of numbers make way.
 const MIN_NAME_WIDTH: usize = 22;
 
+/// Columns of a level of a tree.
+const INDENT: usize = 2;
+
 /// Stands for a space inside of a [`Page::paragraph`] that no line may end at.
 pub(crate) const JOINED_SPACE: &str = "\u{a0}";
 
@@ -121,6 +124,7 @@ impl Page {
     /// A table: numbers to the left, aligned to the right, and the name in what is left of the line.
     pub fn grid_here(&mut self, grid: Grid) {
         let (columns, name_width) = grid.fit(self.width);
+        let levels = name_width / 2 / INDENT;
         for row in &grid.rows {
             let mut line = String::new();
             for &(column, cell_width) in &columns {
@@ -129,11 +133,17 @@ impl Page {
                 let _ = write!(line, "{:padding$}{cell}  ", "");
             }
             // An indentation beyond half of the room would leave no name.
-            let indent = (2 * row.depth).min(name_width / 2);
-            let name = shortened(&row.name, name_width - indent, self.symbols);
-            let _ = write!(line, "{:indent$}{name}", "");
+            let level = if row.depth > levels { format!("{}> ", row.depth) } else { String::new() };
+            let room = name_width.saturating_sub(width(&level) + width(&row.kept));
+            let indent = (INDENT * row.depth.min(levels)).min(room);
+            let name = shortened(&row.name, room - indent, self.symbols);
+            let _ = write!(line, "{:indent$}{level}{}{name}", "", row.kept);
             self.text.push_str(line.trim_end());
             self.text.push('\n');
+        }
+        if let Some(deep) = grid.rows.iter().find(|row| row.depth > levels) {
+            let told = format!("({0}> is {0} levels down, too deep to be indented)", deep.depth);
+            self.paragraph("", "", &told);
         }
     }
 }
@@ -149,17 +159,25 @@ pub(crate) struct Grid {
 struct GridRow {
     cells: Vec<String>,
     depth: usize,
+    /// What stands before the name and is never shortened: numbers make way for it.
+    kept: String,
     name: String,
 }
 
 impl Grid {
     pub fn new(name: &str, titles: &[&str], expendable: impl Into<Vec<usize>>) -> Self {
         let cells = titles.iter().map(|title| (*title).to_owned()).collect();
-        Self { rows: vec![GridRow { cells, depth: 0, name: name.to_owned() }], expendable: expendable.into() }
+        let titles = GridRow { cells, depth: 0, kept: String::new(), name: name.to_owned() };
+        Self { rows: vec![titles], expendable: expendable.into() }
     }
 
     pub fn push(&mut self, cells: impl Into<Vec<String>>, depth: usize, name: String) {
-        self.rows.push(GridRow { cells: cells.into(), depth, name: one_line(&name) });
+        self.push_kept(cells, depth, String::new(), name);
+    }
+
+    /// The same for a name of which the beginning is always there.
+    pub fn push_kept(&mut self, cells: impl Into<Vec<String>>, depth: usize, kept: String, name: String) {
+        self.rows.push(GridRow { cells: cells.into(), depth, kept, name: one_line(&name) });
     }
 
     /// The columns that fit, each with its width, and the room for the name.
@@ -169,10 +187,13 @@ impl Grid {
             |column: usize| self.rows.iter().map(|row| width(&row.cells[column])).max().unwrap_or(0);
         let mut columns: Vec<(usize, usize)> =
             (0..cells).map(|column| (column, column_width(column))).collect();
-        let longest = self.rows.iter().map(|row| 2 * row.depth + width(&row.name)).max().unwrap_or(0);
+        let of_rows = |of: fn(&GridRow) -> usize| self.rows.iter().map(of).max().unwrap_or(0);
+        let longest = of_rows(|row| INDENT * row.depth + width(&row.kept) + width(&row.name));
+        let kept = of_rows(|row| if row.kept.is_empty() { 0 } else { INDENT * row.depth + width(&row.kept) });
+        let needed = longest.min(MIN_NAME_WIDTH.max(kept + MIN_NAME_WIDTH / 3));
         let used = |columns: &[(usize, usize)]| columns.iter().map(|(_, width)| width + 2).sum::<usize>();
         for expendable in &self.expendable {
-            if used(&columns) + longest.min(MIN_NAME_WIDTH) > line_width {
+            if used(&columns) + needed > line_width {
                 columns.retain(|(column, _)| column != expendable);
             }
         }

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::error::is_steering;
 use crate::table::rows::{Attribution, DeviceWork, InvalidReason, KernelName};
 use crate::units::{CorrelationId, RangeId, ThreadId};
 
@@ -214,10 +215,11 @@ fn names_without_end_are_summed_up_as_others() {
 #[test]
 fn names_cannot_move_the_cursor() {
     let mut builder = SummaryBuilder::default();
-    builder.launch(&launch("evil\n\x1b[2Jname\t\u{85}", work(0, 10, true)));
+    builder.launch(&launch("evil\n\x1b[2Jname\t\u{85}\u{202e}", work(0, 10, true)));
     range("a\nb", "a\nb", 1, 10).iter().for_each(|row| builder.range(row));
     let text = builder.finish().render(100, Symbols::Unicode);
-    assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
+    assert!(text.chars().all(|c| c == '\n' || !is_steering(c)), "{text:?}");
+    assert!(text.contains("evil \\u{1b}[2Jname  \\u{202e}"), "{text:?}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Numbers and names as people read them, and how wide they are.
 
 use super::Symbols;
+use crate::error::is_steering;
 
 /// A time with four digits and its unit: `1.234 ms`. Whole nanoseconds below a microsecond.
 pub(crate) fn time(ns: f64, symbols: Symbols) -> String {
@@ -87,9 +88,18 @@ pub(crate) fn width(text: &str) -> usize {
     text.chars().map(char_width).sum()
 }
 
-/// A name on one line: a control character would move the cursor, or worse.
-pub(crate) fn one_line(name: &str) -> String {
-    name.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+/// A text on one line of a terminal: what ends a line or is a tab becomes a space, and what else would change what is
+/// shown is escaped.
+pub(crate) fn one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            c if !is_steering(c) => line.push(c),
+            c if c.is_whitespace() => line.push(' '),
+            c => line.extend(c.escape_default()),
+        }
+    }
+    line
 }
 
 /// The name in at most `columns`: its beginning and its end, which tell more than its middle.
@@ -112,33 +122,4 @@ pub(crate) fn shortened(name: &str, columns: usize, symbols: Symbols) -> String 
     let head = fitting(&mut name.chars(), room - tail_room);
     let tail = fitting(&mut name.chars().rev(), tail_room);
     head.into_iter().chain(mark.chars()).chain(tail.into_iter().rev()).collect()
-}
-
-/// A text on one line in which nothing means something to Markdown, also inside of a table's cell.
-pub(crate) fn markdown_escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in one_line(text).chars() {
-        if matches!(c, '|' | '\\' | '`' | '*' | '_' | '<' | '>' | '[' | ']' | '#' | '~' | '&') {
-            escaped.push('\\');
-        }
-        escaped.push(c);
-    }
-    escaped
-}
-
-/// A text inside of XML: what has a meaning there is escaped, and characters that it cannot hold are replaced.
-pub(crate) fn xml_escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\t' | '\n' | '\r' => escaped.push_str(&format!("&#{};", u32::from(c))),
-            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => escaped.push('\u{fffd}'),
-            c => escaped.push(c),
-        }
-    }
-    escaped
 }

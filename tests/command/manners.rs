@@ -353,6 +353,57 @@ fn no_text_of_others_reaches_a_terminal_as_it_is() -> Outcome {
 }
 
 #[test]
+fn names_of_kernels_are_exact_in_pipes_and_change_no_terminal() -> Outcome {
+    const NAME: &str = "\u{1b}]0;title\u{7}a\u{202e}b\u{2066}c\tδ";
+    let folder = tempfile::tempdir()?;
+    let measured = cuprof::testing::Measured {
+        parameters: vec![("of".to_owned(), format!("{NAME:?}"))],
+        annotation: NAME.to_owned(),
+        metric: ("gpu__time_duration.sum".to_owned(), "ns".to_owned()),
+        values: (0..40).map(|at| Some(2_000.0 + f64::from(at % 7))).collect(),
+    };
+    cuprof::testing::write_measured(
+        &folder.path().join("run.cuprof"),
+        &[measured],
+        None,
+        &[("bench.name", NAME)],
+    )?;
+    for (arguments, is_exact) in [
+        ("report run.cuprof", false),
+        ("report run.cuprof -f markdown", false),
+        ("report run.cuprof -f csv", true),
+        ("report run.cuprof -f compat", true),
+        ("compare run.cuprof run.cuprof", false),
+        ("compare run.cuprof run.cuprof -f markdown", false),
+        ("compare run.cuprof run.cuprof -f json", false),
+        ("compare run.cuprof run.cuprof -f junit", false),
+        ("plot run.cuprof", false),
+    ] {
+        let is_clean = |text: &str| text.chars().all(|c| "\r\n".contains(c) || !steers(c));
+        let mut command = cuprof();
+        let piped = finished(command.current_dir(folder.path()).args(arguments.split(' ')))?;
+        assert!(!piped.out.is_empty() && is_clean(&piped.err), "{arguments}: {piped:?}");
+        assert_eq!(is_clean(&piped.out), !is_exact, "{arguments}: {}", piped.out);
+        assert_eq!(piped.out.contains(NAME), is_exact, "{arguments}: {}", piped.out);
+        let set = [("TERM", "dumb")];
+        let Some(shown) = on_a_terminal_in(folder.path(), arguments, &set)? else { continue };
+        assert_eq!(shown.code, piped.code, "{arguments}");
+        assert!(is_clean(&shown.out), "{arguments}: {:?}", shown.out);
+        assert!(
+            !is_exact || shown.out.contains("\\u{1b}]0;title\\u{7}a\\u{202e}b\\u{2066}c\\tδ"),
+            "{arguments}: {}",
+            shown.out
+        );
+    }
+    Ok(())
+}
+
+/// Whether a character moves a terminal's cursor, or turns text around.
+fn steers(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+#[test]
 fn paths_come_from_standard_input() -> Outcome {
     let mut child = cuprof().args(["summary", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
     let mut input = child.stdin.take().ok_or("no stdin")?;
@@ -389,8 +440,17 @@ fn colours_are_for_terminals() -> Outcome {
 }
 
 /// The command on a terminal of its own, which script(1) makes; none where there is no script(1).
-#[expect(clippy::print_stdout, reason = "says what was skipped")]
 fn on_a_terminal(line: &str, set: &[(&str, &str)]) -> Result<Option<Run>, Box<dyn std::error::Error>> {
+    on_a_terminal_in(datasets(), line, set)
+}
+
+/// The same in another folder.
+#[expect(clippy::print_stdout, reason = "says what was skipped")]
+fn on_a_terminal_in(
+    folder: &std::path::Path,
+    line: &str,
+    set: &[(&str, &str)],
+) -> Result<Option<Run>, Box<dyn std::error::Error>> {
     let script = std::path::Path::new("/usr/bin/script");
     if !script.exists() && std::env::var_os("CUPROF_TEST_ALL").is_some() {
         return Err("there is no script(1), and CUPROF_TEST_ALL is set".into());
@@ -401,7 +461,7 @@ fn on_a_terminal(line: &str, set: &[(&str, &str)]) -> Result<Option<Run>, Box<dy
     }
     let mut command = std::process::Command::new(script);
     let line = format!("{} {line}", env!("CARGO_BIN_EXE_cuprof"));
-    command.args(["-qec", &line, "/dev/null"]).current_dir(datasets()).stdin(Stdio::null());
+    command.args(["-qec", &line, "/dev/null"]).current_dir(folder).stdin(Stdio::null());
     finished(command.env_clear().env("PATH", "/usr/bin:/bin").envs(set.iter().copied())).map(Some)
 }
 

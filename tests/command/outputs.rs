@@ -33,7 +33,9 @@ fn other_forms_of_a_summary_are_as_reviewed() -> Outcome {
     ] {
         compare(file, &line(arguments)?.expect(0)?.out)?;
     }
-    Ok(())
+    let mut narrow = cuprof();
+    narrow.env("COLUMNS", "80").args(["summary", ".", "--show", "devices", "--top", "8"]);
+    compare("all_of_them_80.txt", &finished(&mut narrow)?.expect(0)?.out)
 }
 
 #[test]

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Section, View};
 use crate::analysis::digest::{Busy, Digest};
+use crate::summary::escaped;
 
 pub(super) fn json(digest: &Digest, view: &View) -> String {
     let mut object = Map::new();
@@ -46,10 +47,7 @@ pub(super) fn json(digest: &Digest, view: &View) -> String {
     for section in &view.sections {
         object.insert(section.name().to_owned(), self::section(digest, view, *section));
     }
-    // A map of texts has no value that cannot be written.
-    let mut text = serde_json::to_string_pretty(&Value::Object(object)).unwrap_or_default();
-    text.push('\n');
-    text
+    escaped::json(&Value::Object(object))
 }
 
 fn section(digest: &Digest, view: &View, section: Section) -> Value {
@@ -64,6 +62,7 @@ fn section(digest: &Digest, view: &View, section: Section) -> Value {
                     "depth": range.depth,
                     "kind": &*range.kind,
                     "calls": range.calls,
+                    "open_calls": range.open_calls,
                     "host_ns": range.host_ns,
                     "launches": range.launches,
                     "gpu_time_ns": range.gpu_time_ns,

@@ -3,7 +3,8 @@
 use super::{Section, View};
 use crate::analysis::digest::{Busy, Digest};
 use crate::summary::Symbols;
-use crate::summary::text::{bandwidth, bytes, count, markdown_escaped, percent, time};
+use crate::summary::escaped::{csv_line, markdown_escaped, markdown_heading, markdown_row};
+use crate::summary::text::{bandwidth, bytes, count, percent, time};
 
 /// A value of a table: as a number, and as people read it.
 enum Cell {
@@ -53,6 +54,7 @@ fn sheet(digest: &Digest, section: Section, view: &View) -> Sheet {
                 ("depth", ""),
                 ("kind", "Kind"),
                 ("calls", "Calls"),
+                ("open_calls", ""),
                 ("host_ns", "Host time"),
                 ("launches", "Launches"),
                 ("gpu_time_ns", "GPU time"),
@@ -69,6 +71,7 @@ fn sheet(digest: &Digest, section: Section, view: &View) -> Sheet {
                         Cell::Count(range.depth as u64),
                         Cell::Text(range.kind.to_string()),
                         Cell::Count(range.calls),
+                        Cell::Count(range.open_calls),
                         nanos(range.host_ns),
                         Cell::Count(range.launches),
                         nanos(range.gpu_time_ns),
@@ -155,7 +158,7 @@ fn sheet(digest: &Digest, section: Section, view: &View) -> Sheet {
                     ("stream", "Stream"),
                     ("gpu", "GPU"),
                     ("uuid", ""),
-                    ("dataset", ""),
+                    ("dataset", "Dataset"),
                     ("span_ns", "Span"),
                     ("busy_ns", "Busy time"),
                     ("busy_share", "Busy"),
@@ -183,31 +186,21 @@ fn sheet(digest: &Digest, section: Section, view: &View) -> Sheet {
                 .collect(),
         ),
     };
-    let (columns, titles) = names.iter().copied().unzip();
+    let several = digest.datasets.len() > 1;
+    let titled = |name: &(_, _)| if name.0 == "dataset" && !several { (name.0, "") } else { *name };
+    let (columns, titles) = names.iter().map(titled).unzip();
     Sheet { columns, titles, rows }
 }
 
 pub(super) fn csv(digest: &Digest, section: Section, view: &View) -> String {
     let sheet = sheet(digest, section, view);
-    let mut csv = sheet.columns.join(",");
-    csv.push('\n');
-    for row in &sheet.rows {
-        let fields: Vec<String> = row.iter().map(field).collect();
-        csv.push_str(&fields.join(","));
-        csv.push('\n');
-    }
-    csv
+    let rows = sheet.rows.iter().map(|row| csv_line(row.iter().map(field)));
+    std::iter::once(csv_line(&sheet.columns)).chain(rows).collect()
 }
 
 fn field(cell: &Cell) -> String {
     match cell {
-        Cell::Text(text) | Cell::Nested(text, _) => {
-            if text.contains(['"', ',', '\n', '\r']) {
-                format!("\"{}\"", text.replace('"', "\"\""))
-            } else {
-                text.clone()
-            }
-        }
+        Cell::Text(text) | Cell::Nested(text, _) => text.clone(),
         Cell::Count(value) | Cell::Bytes(value) => value.to_string(),
         // The shortest text that reads back as the same number; whole ones have no point.
         Cell::Ns(value) | Cell::Share(value) | Cell::Bandwidth(value) => value.to_string(),
@@ -226,7 +219,7 @@ pub(super) fn markdown(digest: &Digest, view: &View) -> String {
         text += &format!("**{}**\n\n", markdown_escaped(warning));
     }
     for dataset in &digest.datasets {
-        text += &format!("{}\n", markdown_escaped(&dataset.to_string()));
+        text += &format!("- {}\n", markdown_escaped(&dataset.to_string()));
     }
     if !digest.filter.is_empty() {
         text += &format!("\nOnly {}.\n", markdown_escaped(&digest.filter));
@@ -259,12 +252,10 @@ fn table(sheet: &Sheet) -> String {
     let is_text = |column: usize| {
         sheet.rows.iter().all(|row| matches!(row[column], Cell::Text(_) | Cell::Nested(..) | Cell::Null))
     };
-    let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
-    let mut text = line(shown.iter().map(|column| sheet.titles[*column].to_owned()).collect());
-    let rule = shown.iter().map(|column| if is_text(*column) { "---" } else { "---:" });
-    text += &format!("|{}|\n", rule.collect::<Vec<_>>().join("|"));
+    let titles: Vec<&str> = shown.iter().map(|column| sheet.titles[*column]).collect();
+    let mut text = markdown_heading(&titles, |place| is_text(shown[place]));
     for row in &sheet.rows {
-        text += &line(shown.iter().map(|column| human(&row[*column])).collect());
+        text += &markdown_row(shown.iter().map(|column| human(&row[*column])));
     }
     text
 }

@@ -54,8 +54,8 @@ fn losses(page: &mut Page, digest: &Digest) {
 }
 
 fn head(page: &mut Page, digest: &Digest) {
-    for dataset in &digest.datasets {
-        page.paragraph("", "  ", &dataset.to_string());
+    for (number, dataset) in digest.datasets.iter().enumerate() {
+        page.paragraph("", "  ", &format!("{}{dataset}", numbered(digest, number, "", " ")));
     }
     if !digest.filter.is_empty() {
         page.paragraph("", "  ", &format!("only {}", digest.filter));
@@ -134,7 +134,7 @@ fn devices(page: &mut Page, digest: &Digest, view: &View) {
         return;
     }
     let titles = ["Busy", "Busy time", "Idle", "Gaps", "Longest gap", "Launches", "Transfers"];
-    let mut grid = Grid::new("Device", &titles, [6, 5, 4, 3]);
+    let mut grid = Grid::new("Device", &titles, [6, 5, 4, 3, 2]);
     let cells = |page: &Page, busy: &Busy| {
         [
             percent(share(busy.busy_ns, busy.span_ns)),
@@ -148,15 +148,18 @@ fn devices(page: &mut Page, digest: &Digest, view: &View) {
     };
     for device in &digest.devices {
         let name = device.name.as_deref().map(|name| format!(": {name}")).unwrap_or_default();
-        let of = device.dataset.as_deref().map(|path| format!(" of {path}")).unwrap_or_default();
-        grid.push(cells(page, &device.busy), 0, format!("device {}{name}{of}", device.device));
+        // One that nobody can tell from those of other datasets is of one dataset.
+        let of = device.streams.first().filter(|_| device.dataset.is_some());
+        let of = of.map(|stream| numbered(digest, stream.dataset, " of ", "")).unwrap_or_default();
+        grid.push_kept(cells(page, &device.busy), 0, format!("device {}{of}", device.device), name);
         // The busiest, in the order of their ids.
         let mut shown: Vec<usize> = (0..device.streams.len()).collect();
         shown.sort_by_key(|at| (Reverse(device.streams[*at].busy.busy_ns), *at));
         shown.truncate(view.top.unwrap_or(usize::MAX));
         shown.sort_unstable();
         for stream in shown.iter().map(|at| &device.streams[*at]) {
-            grid.push(cells(page, &stream.busy), 1, stream_label(digest, device, stream));
+            let label = stream_label(digest, device, stream);
+            grid.push_kept(cells(page, &stream.busy), 1, label, String::new());
         }
         let left_out = device.streams.len() - shown.len();
         if left_out > 0 {
@@ -170,16 +173,17 @@ fn devices(page: &mut Page, digest: &Digest, view: &View) {
     page.grid(grid);
 }
 
+/// The number of a dataset, by which the head of the page has it; nothing where there is only one.
+fn numbered(digest: &Digest, dataset: usize, before: &str, after: &str) -> String {
+    if digest.datasets.len() > 1 { format!("{before}[{}]{after}", dataset + 1) } else { String::new() }
+}
+
 /// The stream's number, and what tells it from others of its device.
 fn stream_label(digest: &Digest, device: &DeviceTime, stream: &StreamTime) -> String {
     let mut label = format!("stream {}", stream.stream);
     let is_other = |other: &StreamTime| other.dataset == stream.dataset && other.context != stream.context;
     if device.streams.iter().any(is_other) {
-        label += &format!(" of context {}", stream.context);
+        label += &format!(", context {}", stream.context);
     }
-    if digest.datasets.len() > 1 {
-        let path = digest.datasets.get(stream.dataset).map_or("", |dataset| dataset.path.as_str());
-        label += &format!(", {}", path.rsplit('/').find(|part| !part.is_empty()).unwrap_or(path));
-    }
-    label
+    label + &numbered(digest, stream.dataset, " of ", "")
 }

@@ -152,6 +152,26 @@ fn filters_leave_out_what_does_not_match() -> Outcome {
 }
 
 #[test]
+fn ranges_of_a_filter_of_kernels_are_those_that_launched_such() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    small(folder.path())?;
+    let ranges = |change: &dyn Fn(&mut Filter)| -> crate::error::Result<(Vec<String>, u64, u64)> {
+        let mut filter = Filter::default();
+        change(&mut filter);
+        let digest = digest(folder.path(), &filter)?;
+        let calls = digest.ranges.iter().map(|range| range.calls).sum();
+        Ok((digest.ranges.iter().map(|range| range.path.to_string()).collect(), calls, digest.counts.ranges))
+    };
+    let both = ["a", "a/b"].map(str::to_owned).to_vec();
+    assert_eq!(ranges(&|_| {})?, (both.clone(), 2, 2));
+    let add = Pattern::glob("add")?;
+    assert_eq!(ranges(&|filter| filter.kernel = Some(add.clone()))?, (both, 2, 2));
+    assert_eq!(ranges(&|filter| filter.devices = vec![1])?, (Vec::new(), 0, 0));
+    assert_eq!(ranges(&|filter| filter.streams = vec![9])?, (Vec::new(), 0, 0));
+    Ok(())
+}
+
+#[test]
 fn process_wide_ranges_are_filtered_by_their_sets() -> Outcome {
     let folder = tempfile::tempdir()?;
     write(folder.path(), |sink| {

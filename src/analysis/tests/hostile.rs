@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::samples::*;
 use crate::analysis::{Collection, Digest, Filter, Moment, Section, View};
-use crate::error::ErrorKind;
+use crate::error::{ErrorKind, is_steering};
 use crate::summary::Symbols;
 use crate::table::writer::{DatasetWriter, TableSink, WriterOptions};
 
@@ -82,6 +82,7 @@ fn names_may_have_any_characters() -> Outcome {
         "",
         "a/b",
         "𝕜`*_<b>&amp;",
+        "\u{202e}elif_ton\u{202c} \u{2066}x\u{2069}\u{200f}\u{9b}2J",
     ];
     write(folder.path(), |sink| {
         for (i, name) in (0..).zip(names) {
@@ -95,14 +96,16 @@ fn names_may_have_any_characters() -> Outcome {
     assert_eq!(digest.kernels.len(), names.len());
     let view = View { top: None, ..View::default() };
     let text = digest.to_text(&view, 80, Symbols::Ascii);
-    assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
+    let (markdown, json) = (digest.to_markdown(&view), digest.to_json(&view));
+    for text in [&text, &markdown, &json] {
+        assert!(text.chars().all(|c| c == '\n' || !is_steering(c)), "{text:?}");
+    }
     let csv = digest.to_csv(Section::Kernels, &view);
+    assert!(names.iter().all(|name| csv.contains(&name.replace('"', "\"\""))), "{csv}");
     assert!(csv.contains("\"say \"\"hi\"\", you\","), "{csv}");
     assert!(csv.contains("\"two\nlines\ttab\","), "{csv}");
-    let markdown = digest.to_markdown(&view);
-    assert!(markdown.contains("| a\\|b |"), "{markdown}");
-    assert!(markdown.contains("&ensp;") || !markdown.contains("\u{1b}"), "{markdown}");
-    let json: serde_json::Value = serde_json::from_str(&digest.to_json(&view))?;
+    assert!(markdown.contains("| a\\|b |") && markdown.contains("\\\\u{202e}elif\\_ton"), "{markdown}");
+    let json: serde_json::Value = serde_json::from_str(&json)?;
     let found = json["kernels"].as_array().ok_or("no kernels")?;
     assert!(names.iter().all(|name| found.iter().any(|kernel| kernel["name"] == **name)), "{json}");
     Ok(())
@@ -144,8 +147,58 @@ fn ranges_may_be_nested_a_thousand_deep() -> Outcome {
     let last = &digest.ranges[999];
     assert_eq!((last.depth, last.gpu_time_ns, last.own_gpu_time_ns), (999, 10, Some(10)));
     assert!(digest.ranges.iter().all(|range| range.gpu_time_ns == 10));
-    let text = digest.to_text(&View { top: None, ..View::default() }, 80, Symbols::Ascii);
-    assert!(text.lines().all(|line| line.len() <= 80), "{text}");
+    for columns in [40, 80, 200] {
+        let text = digest.to_text(&View { top: None, ..View::default() }, columns, Symbols::Ascii);
+        assert!(text.lines().all(|line| line.len() <= columns), "{text}");
+        // Each level is told apart from the one above, by its indentation or its number.
+        let rows = text.lines().skip_while(|line| !line.ends_with("Range")).skip(1);
+        let rows: Vec<&str> = rows.take_while(|line| line.contains("100.0%")).collect();
+        let indented = rows.iter().take_while(|row| !row.contains('>')).count();
+        assert!((3..50).contains(&indented), "{text}");
+        assert!(rows[..indented].windows(2).all(|rows| rows[1].len() == rows[0].len() + 2), "{text}");
+        let numbered = |(depth, row): (usize, &&str)| row.ends_with(&format!(" {depth}> r"));
+        assert!(rows.len() == 1_000 && rows.iter().enumerate().skip(indented).all(numbered), "{text}");
+        let flat = text.replace('\n', " ");
+        assert!(flat.contains(&format!("({indented}> is {indented} levels down")), "{text}");
+    }
+    Ok(())
+}
+
+#[test]
+fn streams_of_datasets_with_the_same_name_are_told_apart() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let mut paths = Vec::new();
+    for (parent, uuid) in [("monday", "GPU-1"), ("tuesday", "GPU-1"), ("wednesday", "")] {
+        let path = folder.path().join(parent).join("a_run_of_training_with_a_long_name.cuprof");
+        write(&path, |sink| {
+            if !uuid.is_empty() {
+                sink.env(&fact("gpu.0.uuid", uuid));
+            }
+            sink.launch(&launch("k", 0, "", 1_000, 100));
+        })?;
+        paths.push(path);
+    }
+    let digest = Collection::open(&paths)?.digest(&Filter::default(), &|_, _| {})?;
+    for columns in [40, 60, 80, 200] {
+        let text = digest.to_text(&View::default(), columns, Symbols::Ascii);
+        let names = text.lines().skip_while(|line| !line.ends_with("Device")).skip(1);
+        let wanted = [
+            "device 0: NV",
+            "  stream 7 of [1]",
+            "  stream 7 of [2]",
+            "device 0 of [3]: ",
+            "  stream 7 of [3]",
+        ];
+        let found = names.zip(wanted).filter(|(line, wanted)| line.contains(wanted));
+        assert_eq!(found.count(), wanted.len(), "{text}");
+        let head = text.replace("\n  ", " ");
+        assert!(paths.iter().zip(["[1] ", "[2] ", "[3] "]).all(|(path, number)| {
+            head.lines().any(|line| line.starts_with(&format!("{number}{}", path.display())))
+        }));
+    }
+    let markdown = digest.to_markdown(&View::default());
+    let of_tuesday = |line: &str| line.starts_with("| 0 | 1 | 7 |") && line.contains("tuesday");
+    assert!(markdown.lines().any(of_tuesday), "{markdown}");
     Ok(())
 }
 

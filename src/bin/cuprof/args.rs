@@ -92,8 +92,11 @@ Examples:
   ls -d */*.cuprof | cuprof summary -
 
 In the tree of ranges, GPU time is that of all kernels launched inside, and Self what is left without nested ranges.
-Span runs from the first start to the last end of an instance's kernels. Busy time of a device is when at least one
-kernel or transfer ran on it; gaps are the times without any.";
+Span runs from the first start to the last end of an instance's kernels. With --kernel, --device or --stream, ranges are
+those paths that launched such a kernel; Calls, and the number of ranges at the top, are all instances of these paths.
+Busy time of a device is when at least one kernel or transfer ran on it; gaps are the times without any.
+
+On a terminal, control characters of names are shown as escapes, in csv too; files and pipes get names as they are.";
 
 const REPORT_HELP: &str = "\
 Examples:

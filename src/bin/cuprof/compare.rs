@@ -6,8 +6,9 @@ use cuprof::analysis::terminal;
 use cuprof::compare::{Collection, Compared, FailOn, Rules, SelfTest};
 
 use crate::args::{self, CompareFormat};
+use crate::color::Color;
 use crate::exit::{Failure, INPUT, USAGE, verdict};
-use crate::output::{refuse_existing, refuse_inside, write_text};
+use crate::output::{refuse_existing, refuse_inside, write_painted};
 
 pub fn run(compare: &args::Compare) -> Result<u8, Failure> {
     let destination = &compare.destination;
@@ -25,7 +26,7 @@ pub fn run(compare: &args::Compare) -> Result<u8, Failure> {
     let mut missing = base.missing();
     let (text, code) = if compare.aa {
         let test = rules.self_test(&base)?;
-        (print_self_test(&test, compare, output.is_none()), test.exit_code(compare.allow_losses))
+        (print_self_test(&test, compare), test.exit_code(compare.allow_losses))
     } else {
         let compared = match (&compare.annotations, &compare.new) {
             (Some(names), _) => match names.as_slice() {
@@ -40,9 +41,10 @@ pub fn run(compare: &args::Compare) -> Result<u8, Failure> {
             (None, None) => return Err(Failure::new(USAGE, "there is nothing to compare with")),
         };
         let code = compared.exit_code(fail_on(compare), compare.allow_losses);
-        (print(&compared, compare, output.is_none()), code)
+        (print(&compared, compare), code)
     };
-    match write_text(output, destination.force, &text) {
+    let color = if compare.format == CompareFormat::Text { compare.color } else { Color::Never };
+    match write_painted(output, destination.force, &text, color) {
         // Who reads no further still wants to know how it ends.
         Err(failure) if !failure.is_closed_pipe() => Err(failure),
         _ if code == INPUT => Ok(verdict(&missing, compare.allow_losses)),
@@ -73,12 +75,11 @@ fn top(compare: &args::Compare) -> Option<usize> {
     (!compare.all).then_some(compare.top)
 }
 
-fn print(compared: &Compared, compare: &args::Compare, is_standard: bool) -> String {
+fn print(compared: &Compared, compare: &args::Compare) -> String {
     match compare.format {
         CompareFormat::Text => {
             let (width, symbols) = terminal();
-            let text = compared.to_text(top(compare), width, symbols);
-            if is_standard { compare.color.paint(&text) } else { text }
+            compared.to_text(top(compare), width, symbols)
         }
         CompareFormat::Markdown => compared.to_markdown(top(compare)),
         CompareFormat::Json => compared.to_json(fail_on(compare), compare.allow_losses),
@@ -86,11 +87,10 @@ fn print(compared: &Compared, compare: &args::Compare, is_standard: bool) -> Str
     }
 }
 
-fn print_self_test(test: &SelfTest, compare: &args::Compare, is_standard: bool) -> String {
+fn print_self_test(test: &SelfTest, compare: &args::Compare) -> String {
     if compare.format == CompareFormat::Json {
         return test.to_json(compare.allow_losses);
     }
     let (width, symbols) = terminal();
-    let text = test.to_text(top(compare), width, symbols);
-    if is_standard { compare.color.paint(&text) } else { text }
+    test.to_text(top(compare), width, symbols)
 }

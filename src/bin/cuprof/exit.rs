@@ -18,7 +18,7 @@ pub const NOT_READY: u8 = 1;
 pub const USAGE: u8 = 64;
 /// Input that cannot be read, or whose losses make the result incomplete.
 pub const INPUT: u8 = 65;
-/// Something of the machine is absent: a driver, a GPU, CUPTI.
+/// Something of the machine is absent or fails: a driver, a GPU, CUPTI, NVML.
 pub const UNAVAILABLE: u8 = 69;
 /// A fault of this program.
 pub const INTERNAL: u8 = 70;
@@ -38,7 +38,7 @@ Exit codes:
   64   the arguments are not understood
   65   the input cannot be read; or records were lost, and the result that was printed is
        incomplete (--allow-losses makes that 0)
-  69   a driver, a GPU or CUPTI is needed and absent
+  69   a driver, a GPU, CUPTI or NVML is needed, and absent or in use, or it fails
   70   a fault of this program
   73   the output exists (--force replaces it) or cannot be created
   74   the output could not be written to its end
@@ -126,14 +126,22 @@ impl fmt::Display for Failure {
 
 impl From<&cuprof::Error> for Failure {
     fn from(error: &cuprof::Error) -> Self {
-        let code = match error.kind {
-            ErrorKind::Config => USAGE,
-            ErrorKind::Io | ErrorKind::Format => INPUT,
-            ErrorKind::OutputExists => OUTPUT,
-            kind if kind.is_of_the_machine() => UNAVAILABLE,
-            _ => INTERNAL,
-        };
-        Self { code, what: error.to_string() }
+        Self { code: code_of(error), what: error.to_string() }
+    }
+}
+
+/// The exit code of an error of the library.
+fn code_of(error: &cuprof::Error) -> u8 {
+    match error.kind {
+        ErrorKind::Config => USAGE,
+        ErrorKind::Io | ErrorKind::Format => INPUT,
+        ErrorKind::OutputExists => OUTPUT,
+        kind if kind.is_of_the_machine() => UNAVAILABLE,
+        ErrorKind::Timeout => UNAVAILABLE,
+        // One that names no call of a library is of this program's own threads.
+        ErrorKind::Call if error.call.is_some() => UNAVAILABLE,
+        // Among them what only programs that are profiled can meet.
+        _ => INTERNAL,
     }
 }
 
@@ -171,5 +179,38 @@ pub fn written(name: &str, error: &std::io::Error) -> Failure {
     match error.kind() {
         std::io::ErrorKind::BrokenPipe => Failure::closed_pipe(),
         _ => Failure::new(WRITE, format!("cannot write {name}: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_error_has_the_code_that_was_chosen_for_it() {
+        for kind in ErrorKind::ALL {
+            let chosen = match kind {
+                ErrorKind::Config => USAGE,
+                ErrorKind::Io | ErrorKind::Format => INPUT,
+                ErrorKind::OutputExists => OUTPUT,
+                ErrorKind::NoDriver
+                | ErrorKind::NoDevice
+                | ErrorKind::CuptiNotFound
+                | ErrorKind::CuptiTooOld
+                | ErrorKind::NvmlNotFound
+                | ErrorKind::Busy
+                | ErrorKind::AlreadyRunning
+                | ErrorKind::GpuInUse
+                | ErrorKind::PermissionDenied
+                | ErrorKind::NotSupported
+                | ErrorKind::Timeout => UNAVAILABLE,
+                // Those without the call that failed; nothing here runs code of others.
+                ErrorKind::Call | ErrorKind::Program => INTERNAL,
+                other => panic!("no code was chosen for {other:?}"),
+            };
+            assert_eq!(code_of(&cuprof::Error::new(kind, "x")), chosen, "{kind:?}");
+        }
+        let failed = cuprof::Error::new(ErrorKind::Call, "x").with_call("cuInit", 999);
+        assert_eq!(code_of(&failed), UNAVAILABLE);
     }
 }

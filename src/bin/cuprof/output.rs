@@ -1,5 +1,6 @@
 //! Where output goes: standard output, or a file that is there when it is whole.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{BufWriter, ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -9,7 +10,10 @@ use std::time::{Duration, Instant};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use cuprof::analysis::printable;
+
 use crate::closed::stdout_was_closed;
+use crate::color::Color;
 use crate::exit::{Failure, OUTPUT, USAGE, WRITE, shown, written};
 
 /// An output that grows.
@@ -86,9 +90,22 @@ impl Write for Output {
     }
 }
 
-/// Writes a text and is done.
+/// Writes a text and is done. Names are anybody's: a terminal gets what is [`printable`] of it, files and pipes get it as it
+/// is.
 pub fn write_text(path: Option<&Path>, force: bool, text: &str) -> Result<(), Failure> {
+    write_painted(path, force, text, Color::Never)
+}
+
+/// The same; standard output gets it in colours where these are wanted.
+pub fn write_painted(path: Option<&Path>, force: bool, text: &str, color: Color) -> Result<(), Failure> {
     let mut output = Output::create(path, force)?;
+    let mut text = Cow::Borrowed(text);
+    if matches!(output, Output::Standard(_)) {
+        if std::io::stdout().is_terminal() {
+            text = printable(&text).into();
+        }
+        text = color.paint(&text).into();
+    }
     if let Err(error) = output.write_all(text.as_bytes()) {
         return Err(output.failed(&error));
     }

@@ -7,8 +7,9 @@ use cuprof::analysis::{Collection, Filter, Section, TraceError, View, terminal};
 use cuprof::bench::Report;
 
 use crate::args::{self, Format, Input, ReportFormat, TraceFormat};
+use crate::color::Color;
 use crate::exit::{Failure, INPUT, INTERNAL, USAGE, say, shown, verdict};
-use crate::output::{Meter, Output, refuse_existing, refuse_inside, write_text};
+use crate::output::{Meter, Output, refuse_existing, refuse_inside, write_painted, write_text};
 
 pub fn summary(summary: &args::Summary) -> Result<u8, Failure> {
     let destination = &summary.destination;
@@ -34,22 +35,20 @@ pub fn summary(summary: &args::Summary) -> Result<u8, Failure> {
     let digest = collection.digest(&filter, &|done, total| meter.tell(done, total))?;
     drop(meter);
     let counts = &digest.counts;
-    // Ranges have no kernel, device or stream to be chosen by.
-    let of_ranges = filter.kernel.is_none() && filter.devices.is_empty() && filter.streams.is_empty();
-    if counts.launches + counts.transfers == 0 && (counts.ranges == 0 || !of_ranges) {
+    if counts.launches + counts.transfers + counts.ranges == 0 {
         tell_unmatched(&collection, &filter)?;
     }
     let text = match summary.format {
         Format::Text => {
             let (width, symbols) = terminal();
-            let text = digest.to_text(&view, width, symbols);
-            if output.is_none() { summary.color.paint(&text) } else { text }
+            digest.to_text(&view, width, symbols)
         }
         Format::Markdown => digest.to_markdown(&view),
         Format::Csv => digest.to_csv(section, &view),
         Format::Json => digest.to_json(&view),
     };
-    write_text(output, destination.force, &text)?;
+    let color = if summary.format == Format::Text { summary.color } else { Color::Never };
+    write_painted(output, destination.force, &text, color)?;
     Ok(verdict(&collection.missing(), summary.input.allow_losses))
 }
 

@@ -3,7 +3,6 @@
 use std::fmt::Write;
 
 use cuprof::ErrorKind;
-use cuprof::analysis::printable;
 use cuprof::counters::{Catalogue, Metric, MetricKind, Plan, Preset, chips};
 
 use crate::args::{Chip, Metrics, MetricsCommand};
@@ -25,8 +24,7 @@ pub fn run(metrics: &Metrics) -> Result<u8, Failure> {
         }
         MetricsCommand::Presets { names } => presets(names)?,
     };
-    // Descriptions are CUPTI's.
-    write_text(None, false, &printable(&text))?;
+    write_text(None, false, &text)?;
     Ok(SUCCESS)
 }
 
