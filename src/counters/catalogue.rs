@@ -73,6 +73,14 @@ pub fn chips() -> Result<Vec<String>> {
     PlanningLibrary::get(None)?.cupti.chips()
 }
 
+/// The same with the CUPTI library of this file or folder, instead of searching for one.
+///
+/// # Errors
+/// As [`Catalogue::of_chip_with`].
+pub fn chips_with(cupti_path: impl AsRef<Path>) -> Result<Vec<String>> {
+    PlanningLibrary::get(Some(cupti_path.as_ref()))?.cupti.chips()
+}
+
 impl Catalogue {
     /// The metrics of a chip by its name. Names are case-sensitive; [`chips`] lists them.
     ///

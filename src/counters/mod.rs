@@ -23,7 +23,7 @@ mod traced;
 mod verdict;
 
 pub use crate::cupti::host::{MetricKind, MetricScope};
-pub use catalogue::{Catalogue, Metric, chips};
+pub use catalogue::{Catalogue, Metric, chips, chips_with};
 pub use controlled::{L2Residual, l2_residual};
 pub use counted::{Counted, CountedRange, NullReason, Replay, Row};
 #[cfg(feature = "plot")]

@@ -1,12 +1,11 @@
 //! Two sides compared. What was measured is made up here: no recording has samples.
 
 use std::path::Path;
-use std::sync::OnceLock;
 
 use cuprof::stats::Random;
 use cuprof::testing::{Measured, write_measured};
 
-use crate::run::{Outcome, Run, compare, cuprof, finished, line};
+use crate::run::{Outcome, Run, Shared, compare, cuprof, finished, line};
 
 /// What a GPU takes for each size, before and after; how much its process runs differ; and whether both sides have it.
 const SIZES: [(u32, f64, f64, f64, bool); 5] = [
@@ -51,31 +50,27 @@ fn write_process(folder: &Path, seed: u64, is_after: bool, facts: &[(&str, &str)
 
 /// A folder with `before` and `after`, five process runs each; `six`, six of them; `alone.cuprof`, one; `driver`, on another driver; `again`,
 /// as before; and `lossy`.
-#[expect(clippy::expect_used, reason = "no test can go on without it")]
 fn sides() -> &'static Path {
-    static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
-    let folder = FOLDER.get_or_init(|| {
-        let folder = tempfile::tempdir().expect("a folder for datasets");
+    static FOLDER: Shared = Shared::new();
+    FOLDER.path(|folder| {
         let write = |name: &str, seed, is_after, facts: &[(&str, &str)]| {
-            write_process(&folder.path().join(name), seed, is_after, facts).expect("a dataset");
+            write_process(&folder.join(name), seed, is_after, facts)
         };
         for run in 0..5 {
-            write(&format!("before/{run}.cuprof"), run, false, &[]);
-            write(&format!("after/{run}.cuprof"), 10 + run, true, &[]);
-            write(&format!("again/{run}.cuprof"), 20 + run, false, &[]);
-            write(&format!("driver/{run}.cuprof"), 30 + run, false, &[("driver.version", "590.44")]);
-            write(&format!("lossy/{run}.cuprof"), 40 + run, true, &[]);
+            write(&format!("before/{run}.cuprof"), run, false, &[])?;
+            write(&format!("after/{run}.cuprof"), 10 + run, true, &[])?;
+            write(&format!("again/{run}.cuprof"), 20 + run, false, &[])?;
+            write(&format!("driver/{run}.cuprof"), 30 + run, false, &[("driver.version", "590.44")])?;
+            write(&format!("lossy/{run}.cuprof"), 40 + run, true, &[])?;
         }
         for run in 0..6 {
-            write(&format!("six/{run}.cuprof"), 60 + run, false, &[]);
+            write(&format!("six/{run}.cuprof"), 60 + run, false, &[])?;
         }
-        write("alone.cuprof", 50, false, &[]);
-        write("alone_after.cuprof", 51, true, &[]);
+        write("alone.cuprof", 50, false, &[])?;
+        write("alone_after.cuprof", 51, true, &[])?;
         // A process that was killed has no table of losses.
-        std::fs::remove_file(folder.path().join("lossy/2.cuprof/losses-00000.parquet")).expect("a part");
-        folder
-    });
-    folder.path()
+        Ok(std::fs::remove_file(folder.join("lossy/2.cuprof/losses-00000.parquet"))?)
+    })
 }
 
 /// The arguments as they would be typed, apart at spaces, in that folder.

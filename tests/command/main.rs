@@ -12,4 +12,5 @@ mod measured;
 mod outputs;
 mod plots;
 mod run;
+mod snapshot;
 mod tools;

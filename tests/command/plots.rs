@@ -2,21 +2,14 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::sync::OnceLock;
 
 use crate::measured::write_all;
-use crate::run::{Outcome, compare, cuprof, datasets, finished};
+use crate::run::{Outcome, Shared, compare, cuprof, datasets, finished};
 
-/// A folder with measurements, made once.
-#[expect(clippy::expect_used, reason = "no test can go on without it")]
+/// A folder with measurements.
 fn measurements() -> &'static Path {
-    static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
-    let folder = FOLDER.get_or_init(|| {
-        let folder = tempfile::tempdir().expect("a folder for datasets");
-        write_all(folder.path()).expect("datasets");
-        folder
-    });
-    folder.path()
+    static FOLDER: Shared = Shared::new();
+    FOLDER.path(write_all)
 }
 
 /// The command among the measurements, or among the recordings' datasets; arguments are apart at spaces.

@@ -3,8 +3,10 @@
 use std::error::Error;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
+
+pub use crate::snapshot::compare;
 
 pub type Outcome = Result<(), Box<dyn Error>>;
 
@@ -51,21 +53,52 @@ pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A folder with `quickstart.cuprof` and so on, made once.
-#[expect(clippy::expect_used, reason = "no test can go on without it")]
+/// A folder that all tests share, made once: it is gone when the tests have ended, in whatever way.
+pub struct Shared(OnceLock<(PathBuf, Child)>);
+
+impl Shared {
+    pub const fn new() -> Self {
+        Self(OnceLock::new())
+    }
+
+    /// Its path; the first to ask for it fills it.
+    #[expect(clippy::expect_used, reason = "no test can go on without it")]
+    pub fn path(&self, fill: impl FnOnce(&Path) -> Outcome) -> &Path {
+        let (path, _) = self.0.get_or_init(|| {
+            let path = tempfile::tempdir().expect("a folder for datasets").keep();
+            // What is static is never dropped; this shell sees the end of its input when the process ends.
+            let mut shell = Command::new("/bin/sh");
+            shell.args(["-c", "trap '' INT TERM HUP; cat > /dev/null; rm -rf -- \"$0\""]).arg(&path);
+            let shell = shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+            let shell = shell.spawn().expect("a shell");
+            fill(&path).expect("datasets");
+            (path, shell)
+        });
+        path
+    }
+}
+
+/// A folder with `quickstart.cuprof` and so on.
 pub fn datasets() -> &'static Path {
-    static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
-    let folder = FOLDER.get_or_init(|| {
-        let folder = tempfile::tempdir().expect("a folder for datasets");
+    static FOLDER: Shared = Shared::new();
+    FOLDER.path(|folder| {
         for name in RECORDINGS {
             let recording = root().join("examples/recordings").join(name).with_extension("cuprofrec");
-            let output = folder.path().join(name).with_extension("cuprof");
-            let made = cuprof::Replay::open(recording).map(|replay| replay.output(&output).run());
-            assert!(matches!(made, Ok(Ok(_))), "{name} cannot be replayed");
+            let output = folder.join(name).with_extension("cuprof");
+            cuprof::Replay::open(recording)?.output(&output).run().map_err(|failed| failed.error)?;
         }
-        folder
-    });
-    folder.path()
+        Ok(())
+    })
+}
+
+/// Says what does not run here. That is a failure where `CUPROF_TEST_ALL` is set, as `./check --ci` does.
+#[expect(clippy::print_stdout, reason = "says what was skipped")]
+pub fn skipped(why: &str) -> Outcome {
+    if std::env::var_os("CUPROF_TEST_ALL").is_some() {
+        return Err(format!("{why}, and CUPROF_TEST_ALL is set").into());
+    }
+    println!("skipped: {why}");
+    Ok(())
 }
 
 /// A copy of a dataset to be spoilt.
@@ -77,20 +110,4 @@ pub fn copy_of(name: &str, to: &Path) -> Result<PathBuf, Box<dyn Error>> {
         std::fs::copy(entry.path(), copy.join(entry.file_name()))?;
     }
     Ok(copy)
-}
-
-/// Compares with the file in `snapshots`.
-pub fn compare(name: &str, found: &str) -> Outcome {
-    let path = root().join("tests/command/snapshots").join(name);
-    if crate::bless::is_asked_for() {
-        std::fs::create_dir_all(path.parent().unwrap_or(&path))?;
-        return Ok(std::fs::write(path, found)?);
-    }
-    let known = std::fs::read_to_string(&path).unwrap_or_default();
-    if known == found {
-        return Ok(());
-    }
-    let differs = known.lines().zip(found.lines()).find(|(known, found)| known != found);
-    let (path, hint) = (path.display(), "CUPROF_BLESS=1 writes it anew");
-    Err(format!("{path} differs ({hint}), first in {differs:#?}; all of it:\n{found}").into())
 }

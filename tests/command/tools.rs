@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::run::{Outcome, RECORDINGS, compare, copy_of, cuprof, finished, line, root, run};
+use crate::run::{Outcome, RECORDINGS, compare, copy_of, cuprof, finished, line, root, run, skipped};
 
 #[test]
 fn a_recording_becomes_a_dataset() -> Outcome {
@@ -98,6 +98,34 @@ fn presets_need_no_library() -> Outcome {
 }
 
 #[test]
+fn presets_are_as_reviewed() -> Outcome {
+    compare("metrics_presets.txt", &line("metrics presets")?.expect(0)?.out)?;
+    compare("metrics_presets_headline.txt", &line("metrics presets headline")?.expect(0)?.out)
+}
+
+/// Set `CUPROF_TEST_CUPTI_13_1` to the folder with the libcupti of NVIDIA's wheel of 13.1, which plans without a driver.
+#[test]
+#[ignore = "needs CUPROF_TEST_CUPTI_13_1"]
+fn what_is_told_of_metrics_is_as_reviewed() -> Outcome {
+    let folder =
+        std::env::var_os("CUPROF_TEST_CUPTI_13_1").ok_or("CUPROF_TEST_CUPTI_13_1 names no folder")?;
+    for (file, arguments) in [
+        ("metrics_chips.txt", "chips"),
+        ("metrics_list.txt", "list --chip GH100 dram bytes"),
+        ("metrics_describe.txt", "describe --chip GH100 dram__bytes_read.sum sm__throughput"),
+        ("metrics_plan.txt", "plan --chip GH100 headline sm__inst_executed.sum dram_bytes_read.sum"),
+        ("metrics_plan_roofline.txt", "plan --chip GH100 roofline"),
+        ("metrics_passes.txt", "passes --chip GH100 roofline"),
+    ] {
+        let words = ["metrics"].into_iter().chain(arguments.split(' '));
+        let found = finished(cuprof().args(words).env("CUPROF_CUPTI_PATH", &folder))?.expect(0)?;
+        assert_eq!(found.err, "", "{arguments}");
+        compare(file, &found.out)?;
+    }
+    Ok(())
+}
+
+#[test]
 fn absent_libraries_are_named_with_the_way_to_get_them() -> Outcome {
     let found =
         finished(cuprof().args(["metrics", "plan", "--chip", "GH100", "headline", "--cupti", "/nowhere"]))?;
@@ -120,6 +148,43 @@ fn completions_and_pages_are_generated() -> Outcome {
     finished(cuprof().args(["man", "--output"]).arg(folder.path()))?.expect(0)?;
     for page in ["cuprof.1", "cuprof-summary.1", "cuprof-replay.1", "cuprof-metrics-plan.1"] {
         assert!(folder.path().join(page).exists(), "{page}");
+    }
+    Ok(())
+}
+
+#[test]
+fn tables_of_the_manual_keep_their_form() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    finished(cuprof().args(["man", "--output"]).arg(folder.path()))?.expect(0)?;
+    // Names, and whether the help's tables would be filled up to paragraphs.
+    let mut tables = 0;
+    for entry in fs::read_dir(folder.path())? {
+        let page = fs::read_to_string(entry?.path())?;
+        let mut is_filled = true;
+        for line in page.lines() {
+            match line {
+                ".nf" | ".fi" => is_filled = line == ".fi",
+                line => assert_eq!(is_filled, !line.starts_with("  "), "{line}"),
+            }
+            tables += usize::from(line == ".nf");
+        }
+    }
+    assert!(tables > 12, "{tables}");
+    let Ok(groff) = std::process::Command::new("groff")
+        .args(["-man", "-Tascii", "-P-cbou", "-ww"])
+        .arg(folder.path().join("cuprof-compare.1"))
+        .output()
+    else {
+        return skipped("there is no groff");
+    };
+    assert!(groff.status.success() && groff.stderr.is_empty(), "{}", String::from_utf8_lossy(&groff.stderr));
+    let shown = String::from_utf8_lossy(&groff.stdout);
+    let help = line("compare --help")?.expect(0)?.out;
+    let kept = help.lines().skip_while(|line| *line != "Examples:").filter(|line| line.starts_with("  "));
+    assert!(kept.clone().count() > 15, "{help}");
+    for line in kept {
+        let wanted = format!("       {line}");
+        assert!(shown.lines().any(|found| found.trim_end() == wanted), "{line:?} is not in\n{shown}");
     }
     Ok(())
 }

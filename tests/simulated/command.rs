@@ -9,6 +9,9 @@ use crate::Outcome;
 use crate::killed::Mounted;
 use crate::process::{HOME, libraries, skip};
 
+#[path = "../command/snapshot.rs"]
+mod snapshot;
+
 /// What the command prints, to both ends, and its exit code.
 struct Said {
     out: String,
@@ -145,5 +148,39 @@ fn a_forced_replay_replaces_all_of_a_dataset_and_only_by_a_whole_one() -> Outcom
     let failed = replay("no such recording", &output, true)?;
     assert!(failed.code != Some(0) && failed.err.contains("no such recording"), "{}", failed.err);
     assert_eq!(rows(&output)?, before);
+    Ok(())
+}
+
+#[test]
+fn what_the_doctor_says_is_as_reviewed() -> Outcome {
+    for (file, library, set, code) in [
+        ("doctor.txt", "13.5/libcupti.so.13", ("SIM_VERSION", "13.5"), 0),
+        ("doctor_issues.txt", "libcupti.so.13", ("SIM_VERSION", "13.0"), 0),
+        ("doctor_no_gpu.txt", "13.5/libcupti.so.13", ("SIM_CUDA_FAIL", "cuInit:100"), 1),
+        ("doctor_no_cupti.txt", "nowhere/libcupti.so.13", ("SIM_VERSION", "13.5"), 1),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cuprof"));
+        // Paths from this folder are the same on every machine.
+        command.current_dir(libraries()).env_clear().env("HOME", HOME).env("LD_LIBRARY_PATH", ".");
+        command.env("CUPROF_CUPTI_PATH", library).env("COLUMNS", "80").env(set.0, set.1);
+        let output = command.arg("doctor").output()?;
+        assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(code), &b""[..]), "{file}");
+        let mut text = String::new();
+        let mut is_left_out = false;
+        // But that of the driver, which has a line of its own, however long it is.
+        let folder = libraries().canonicalize()?;
+        let out = String::from_utf8(output.stdout)?.replace(&*folder.to_string_lossy(), "LIBRARIES");
+        for line in out.lines() {
+            // Who may read counters, the kernel module of the machine that this runs on says.
+            let is_of_this_machine =
+                ["may read counters", "it is set in"].iter().any(|part| line.contains(part));
+            is_left_out = is_of_this_machine || is_left_out && line.starts_with(' ');
+            if !is_left_out {
+                let without_counts = line.split(':').next().filter(|_| line.starts_with("Tracing"));
+                text += &format!("{}\n", without_counts.unwrap_or(line));
+            }
+        }
+        snapshot::compare(file, &text)?;
+    }
     Ok(())
 }

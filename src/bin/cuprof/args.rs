@@ -20,12 +20,12 @@ pub struct Arguments {
 
 const TOP_HELP: &str = "\
 Examples:
-  cuprof summary run.cuprof              where the GPU time went
-  cuprof compare before/ after/          whether anything became slower
-  cuprof trace run.cuprof -o run.pftrace for ui.perfetto.dev
-  cuprof plot sweep.cuprof -o sweep.svg  times over configurations, with intervals
-  cuprof replay run.cuprofrec            a dataset of a recording
-  cuprof doctor                          whether this machine can be profiled
+  cuprof summary run.cuprof                where the GPU time went
+  cuprof compare before/ after/            whether anything became slower
+  cuprof trace run.cuprof -o run.pftrace   for ui.perfetto.dev
+  cuprof plot sweep.cuprof -o sweep.svg    times, with their intervals
+  cuprof replay run.cuprofrec              a dataset of a recording
+  cuprof doctor                            what keeps it from working here
 
 `cuprof COMMAND --help` has more of them.";
 
@@ -84,69 +84,76 @@ pub enum Command {
 const SUMMARY_HELP: &str = "\
 Examples:
   cuprof summary run.cuprof
-  cuprof summary runs/                                    all *.cuprof in a folder, summed up
-  cuprof summary run.cuprof --kernel '*gemm*' --sort max  which gemm had the longest launch
+  cuprof summary runs/                  all *.cuprof in a folder, summed up
+  cuprof summary run.cuprof --kernel '*gemm*' --sort max
   cuprof summary run.cuprof --range 'epoch/step' --from 1s --to 2.5s
   cuprof summary run.cuprof --format csv --show ranges > ranges.csv
   cuprof summary run.cuprof --format json | jq '.kernels[0]'
   ls -d */*.cuprof | cuprof summary -
 
-In the tree of ranges, GPU time is that of all kernels launched inside, and Self what is left without nested ranges.
-Span runs from the first start to the last end of an instance's kernels. With --kernel, --device or --stream, ranges are
+In the tree of ranges, GPU time is that of all kernels launched inside, and Self what is left without nested ranges. \
+Span runs from the first start to the last end of an instance's kernels. With --kernel, --device or --stream, ranges are \
 those paths that launched such a kernel; Calls, and the number of ranges at the top, are all instances of these paths.
-Busy time of a device is when at least one kernel or transfer ran on it; gaps are the times without any.
 
-On a terminal, control characters of names are shown as escapes, in csv too; files and pipes get names as they are.";
+Busy time of a device is when at least one kernel or transfer ran on it; gaps are the times without any. Of several \
+datasets, [2] is the second that the head names.
+
+On a terminal, control characters in names are shown as escapes, in csv too; files and pipes get csv as it is.";
 
 const REPORT_HELP: &str = "\
 Examples:
   cuprof report sweep.cuprof
   cuprof report sweep.cuprof --format markdown > sweep.md
-  cuprof report sweep.cuprof --format compat -o processed.csv  the columns of Nsight Python
+  cuprof report sweep.cuprof --format compat -o processed.csv
 
-It reads what bench::Report::write wrote, and prints what the report itself prints, byte for byte.";
+It reads what bench::Report::write wrote, and prints what the report itself prints, byte for byte; a terminal gets \
+control characters of names as escapes.";
 
 const COMPARE_HELP: &str = "\
 Examples:
-  cuprof compare before/ after/                      folders of *.cuprof, one for each process run
+  cuprof compare before/ after/        folders with a *.cuprof of each run
   cuprof compare before/ after/ --format junit -o compare.xml
-  cuprof compare before/ after/ --allow driver       after an update of the driver
-  cuprof compare before/ after/ --fail-on slower     what is not known passes
-  cuprof compare runs/ --annotations old new         two annotations measured in the same runs
-  cuprof compare runs/ --aa                          whether verdicts on such values can be trusted
+  cuprof compare before/ after/ --allow driver    after an update of it
+  cuprof compare before/ after/ --fail-on slower  what is not known passes
+  cuprof compare runs/ --annotations old new      both of the same runs
+  cuprof compare runs/ --aa            whether verdicts can be trusted
 
-A verdict needs three process runs a side, better five: what differs from one start of a process
-to the next is mostly more than what differs within. Each process run is a dataset; a baseline is
-a folder of them that was kept.
+A verdict needs three process runs a side, better five: what differs from one start of a process to the next is mostly \
+more than what differs within. Each process run is a dataset; a baseline is a folder of them that was kept.
 
-  SLOWER        the whole 95% interval of the change is above the margin
+  SLOWER        all of the change's 95% interval is above the margin
   FASTER        it is below
   SAME          it is inside
-  INCONCLUSIVE  it reaches over the margin, or there is too little to tell; more runs help
-  INCOMPARABLE  one side lacks it, or it was measured under other conditions: the key says which
+  INCONCLUSIVE  it reaches over the margin, or too little was measured
+  INCOMPARABLE  one side lacks it, or a key differs, which is named
 
-Unless clocks were pinned, a verdict has to hold in cycles, too. Of many rows called SLOWER, 5% at
-most are false.
+Unless clocks were pinned, a verdict has to hold in cycles, too. Of many rows called SLOWER, 5% at most are false. More \
+runs help what is INCONCLUSIVE.
 
 Exit codes, the first that applies:
-  65  the input cannot be read; or records were lost, and --allow-losses is not set
+  65  the input cannot be read; or records were lost, and it is not
+      --allow-losses
   1   something is SLOWER
   3   something is INCOMPARABLE
-  2   something is INCONCLUSIVE, or there is nothing, and it is not --fail-on slower
+  2   something is INCONCLUSIVE, or there is nothing, and it is not
+      --fail-on slower
   0   else
-Of --aa: 65 as above; 2 if more than 5% are called SLOWER or FASTER, or if there are fewer than six
-process runs to split and it is not --allow-single-run; 0 else.";
+
+Of --aa: 65 as above; 2 if more than 5% are called SLOWER or FASTER, or if there are fewer than six process runs to \
+split and it is not --allow-single-run; 0 else.";
 
 const TRACE_HELP: &str = "\
 Examples:
-  cuprof trace run.cuprof --output run.pftrace           open it at https://ui.perfetto.dev
+  cuprof trace run.cuprof --output run.pftrace    for ui.perfetto.dev
   cuprof trace run.cuprof --from 2s --to 2.1s -o part.pftrace
   cuprof trace run.cuprof --format collapsed | flamegraph.pl > run.svg
 
-Threads have their ranges, launching calls and marks; devices have their streams; arrows lead from a
-launching call to its kernel. The runs of a measurement have a track, and their clocks, temperature
-and power are counters. A viewer counts from the first thing that is drawn: without filters that is T0, or
-a launching call before it. Its raw stamps are nanoseconds since the Unix epoch, which --from @N takes. Viewers hold about a gigabyte: take a part of a long run by --from and --to.";
+Threads have their ranges, launching calls and marks; devices have their streams; arrows lead from a launching call to \
+its kernel. The runs of a measurement have a track, and their clocks, temperature and power are counters.
+
+A viewer counts from the first thing that is drawn: without filters that is T0, or a launching call before it. Its raw \
+stamps are nanoseconds since the Unix epoch, which --from @N takes. Viewers hold about a gigabyte: take a part of a long \
+run by --from and --to.";
 
 const CLOCKS_HELP: &str = "\
 Examples:
@@ -157,7 +164,7 @@ Exits with 1 where a session could not start here.";
 
 const REPLAY_HELP: &str = "\
 Examples:
-  cuprof replay run.cuprofrec                        writes run.cuprof and prints its summary
+  cuprof replay run.cuprofrec     writes run.cuprof, prints its summary
   cuprof replay run.cuprofrec --output /tmp/a.cuprof --force
 
 A recording is made with Builder::record. Replaying runs it through the same code as a live session, on any machine.";
@@ -166,9 +173,8 @@ const RECOVER_HELP: &str = "\
 Examples:
   cuprof recover run.cuprof
 
-Finished parts can be read without this. It removes what was not finished, sets aside what keeps readers from the rest,
-and never touches files that are not of a dataset. A second call finds nothing to do, and
-tells once more what is missing.";
+Finished parts can be read without this. It removes what was not finished, sets aside what keeps readers from the rest, \
+and never touches files that are not of a dataset. A second call finds nothing to do, and tells once more what is missing.";
 
 const METRICS_HELP: &str = "\
 Examples:
@@ -178,13 +184,14 @@ Examples:
   cuprof metrics plan --chip GH100 headline sm__inst_executed.sum
   cuprof metrics passes --chip GH100 roofline
 
-Without --chip it is the first GPU of this machine. An H100 or H200 is GH100. Names come from CUPTI's libraries, which
+Without --chip it is the first GPU of this machine. An H100 or H200 is GH100. Names come from CUPTI's libraries, which \
 need no GPU: pip install 'nvidia-cuda-cupti==13.1.*', and CUPROF_CUPTI_PATH (or --cupti) names their folder.";
 
 const COMPLETIONS_HELP: &str = "\
 Examples:
-  cuprof completions bash > ~/.local/share/bash-completion/completions/cuprof
-  cuprof completions fish > ~/.config/fish/completions/cuprof.fish";
+  cuprof completions fish > ~/.config/fish/completions/cuprof.fish
+  cd ~/.local/share/bash-completion/completions
+  cuprof completions bash > cuprof";
 
 /// Datasets, and which of their rows.
 #[derive(Args, Debug)]
@@ -518,7 +525,11 @@ pub struct Metrics {
 #[derive(Debug, Subcommand)]
 pub enum MetricsCommand {
     /// The chips that CUPTI knows
-    Chips,
+    Chips {
+        /// The CUPTI library, or its folder; it is searched for by default
+        #[arg(long, value_name = "PATH")]
+        cupti: Option<PathBuf>,
+    },
     /// The base metrics of a chip, those with all of these words
     List {
         #[command(flatten)]
@@ -621,6 +632,26 @@ mod tests {
         assert_eq!(percent("0.5 %"), Ok(0.005));
         for wrong in ["", "1", "%", "0%", "100%", "-1%", "NaN%", "inf%", "1%%"] {
             assert!(percent(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn help_keeps_its_form_on_a_narrow_terminal_and_in_the_manual() {
+        use clap::CommandFactory;
+        let mut unseen = vec![Arguments::command()];
+        while let Some(command) = unseen.pop() {
+            unseen.extend(command.get_subcommands().cloned());
+            let help = command.get_after_long_help().or(command.get_after_help());
+            let help = help.map(ToString::to_string).unwrap_or_default();
+            let is_of_a_table = |line: &str| line.starts_with(' ');
+            // Of 80 columns, the manual has 7 as its margin.
+            let wide = help.lines().find(|line| is_of_a_table(line) && line.chars().count() > 73);
+            assert_eq!(wide, None, "{}", command.get_name());
+            // A paragraph is one line, which is wrapped where it is shown.
+            let is_prose = |line: &str| !line.is_empty() && !is_of_a_table(line);
+            let lines: Vec<&str> = help.lines().collect();
+            let cut = lines.windows(2).find(|pair| pair.iter().all(|line| is_prose(line)));
+            assert_eq!(cut, None, "{}", command.get_name());
         }
     }
 

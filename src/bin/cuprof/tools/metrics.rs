@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use cuprof::ErrorKind;
-use cuprof::counters::{Catalogue, Metric, MetricKind, Plan, Preset, chips};
+use cuprof::counters::{Catalogue, Metric, MetricKind, Plan, Preset, chips, chips_with};
 
 use crate::args::{Chip, Metrics, MetricsCommand};
 use crate::exit::{Failure, SUCCESS, USAGE, say};
@@ -11,7 +11,8 @@ use crate::output::write_text;
 
 pub fn run(metrics: &Metrics) -> Result<u8, Failure> {
     let text = match &metrics.what {
-        MetricsCommand::Chips => lines(chips()?),
+        MetricsCommand::Chips { cupti: None } => lines(chips()?),
+        MetricsCommand::Chips { cupti: Some(path) } => lines(chips_with(path)?),
         MetricsCommand::List { chip, words } => list(&catalogue(chip)?, words)?,
         MetricsCommand::Describe { chip, names } => describe(&catalogue(chip)?, names)?,
         MetricsCommand::Plan { chip, names } => planned(chip, names)?.to_string(),

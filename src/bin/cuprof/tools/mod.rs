@@ -2,7 +2,6 @@
 
 pub mod metrics;
 
-use std::io::Write;
 use std::path::Path;
 
 use clap::CommandFactory;
@@ -10,9 +9,7 @@ use cuprof::{ErrorKind, ResetOutcome};
 
 use crate::args::{self, Arguments};
 use crate::exit::{Failure, INPUT, NOT_READY, OUTPUT, SUCCESS, UNAVAILABLE, shown, verdict};
-use crate::output::{
-    Output, Unfinished, behind_links, cannot, refuse_existing, refuse_existing_with, write_text,
-};
+use crate::output::{Unfinished, behind_links, cannot, refuse_existing, refuse_existing_with, write_text};
 
 pub fn doctor() -> Result<u8, Failure> {
     let diagnosis = cuprof::doctor();
@@ -134,18 +131,33 @@ pub fn man(folder: Option<&Path>, force: bool) -> Result<u8, Failure> {
                 refuse_existing(&folder.join(page), force)?;
             }
             for page in &pages {
-                std::fs::rename(unfinished.path().join(page), folder.join(page)).map_err(failed)?;
+                let made = unfinished.path().join(page);
+                let roff = std::fs::read_to_string(&made).map_err(failed)?;
+                std::fs::write(&made, with_tables_kept(&roff)).map_err(failed)?;
+                std::fs::rename(made, folder.join(page)).map_err(failed)?;
             }
         }
         None => {
-            let mut output = Output::create(None, false)?;
             let mut page = Vec::new();
             clap_mangen::Man::new(Arguments::command()).render(&mut page).map_err(failed)?;
-            if let Err(error) = output.write_all(&page) {
-                return Err(output.failed(&error));
-            }
-            output.finish()?;
+            write_text(None, false, &with_tables_kept(&String::from_utf8_lossy(&page)))?;
         }
     }
     Ok(SUCCESS)
+}
+
+/// A page of which lines that are indented stay as they are: examples and tables. Without that they would be filled up
+/// like a paragraph. And options are not cut in two at the end of a line.
+fn with_tables_kept(roff: &str) -> String {
+    let mut page = String::with_capacity(roff.len() + 256);
+    let mut is_table = false;
+    for line in roff.lines() {
+        if line.starts_with("  ") != is_table {
+            is_table = !is_table;
+            page += if is_table { ".nf\n" } else { ".fi\n" };
+        }
+        page += if line == ".SH EXTRA" { ".SH EXAMPLES AND NOTES" } else { line };
+        page += if line.starts_with(".TH ") { "\n.nh\n.ad l\n" } else { "\n" };
+    }
+    page
 }
