@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
 
 use super::key::{JoinKey, Key, Mismatch};
 use super::measured::{Measured, process_of};
@@ -9,6 +10,8 @@ use super::pairing::{Pairing, pair};
 use super::{Rules, judge};
 use crate::error::Result;
 use crate::stats::{Comparison, Inconclusive, Verdict, benjamini_hochberg};
+use crate::summary::Symbols;
+use crate::summary::text::{one_line, shortened};
 use crate::table::collection::{Collection, LostRows};
 
 /// Two sides and what became of their rows.
@@ -78,6 +81,11 @@ pub struct Row {
     pub is_within_run: bool,
     /// Keys that differ, as it was allowed.
     pub allowed: Vec<Mismatch>,
+    /// Kernels of an annotation that the first side launched and the second never did, by their names; empty where either
+    /// side's are not known. Code that changed under the same name is not seen.
+    pub only_in_base: Vec<Arc<str>>,
+    /// Kernels that only the second side launched.
+    pub only_in_new: Vec<Arc<str>>,
 }
 
 /// What one side has of a row.
@@ -291,6 +299,14 @@ impl Row {
             };
             notes.push(format!("kernels of a run: {} in base, {} in new", told(base), told(new)));
         }
+        for (side, kernels) in [("base", &self.only_in_base), ("new", &self.only_in_new)] {
+            if let Some(first) = kernels.first() {
+                let first = shortened(&one_line(first), MAX_KERNEL_WIDTH, Symbols::Ascii);
+                let more = kernels.len() - 1;
+                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+                notes.push(format!("only {side} launches {first}{more}"));
+            }
+        }
         if let (Some(a), Some(b)) = (base.sm_clock_mhz, new.sm_clock_mhz)
             && (b / a - 1.0).abs() > 0.01
         {
@@ -309,6 +325,14 @@ impl Row {
     }
 }
 
+/// A kernel's name in a note; the whole of it is in [`Row::only_in_base`].
+const MAX_KERNEL_WIDTH: usize = 60;
+
+/// All kernels of an annotation, whichever process run launched them.
+fn kernels(of: &Measured) -> BTreeSet<Arc<str>> {
+    of.processes.iter().flat_map(|process| &process.kernels).cloned().collect()
+}
+
 impl Compared {
     pub(super) fn of(rules: &Rules, sides: Sides, base: Vec<Measured>, new: Vec<Measured>) -> Result<Self> {
         let Sides { base: of_base, new: of_new, design } = sides;
@@ -316,6 +340,11 @@ impl Compared {
         let mut rows = Vec::with_capacity(pairs.len() + apart.len());
         for (a, b, allowed) in pairs {
             let judged = judge::judge(&a, &b, design, rules)?;
+            let (of_base, of_new) = (kernels(&a), kernels(&b));
+            let only_in = |one: &BTreeSet<Arc<str>>, other: &BTreeSet<Arc<str>>| {
+                let is_known = !one.is_empty() && !other.is_empty();
+                one.difference(other).filter(|_| is_known).cloned().collect()
+            };
             let (base, new) = (SideValues::of(&a, rules), SideValues::of(&b, rules));
             rows.push(Row {
                 base: Some(base),
@@ -326,6 +355,8 @@ impl Compared {
                 outcome: Outcome::Compared(judged.verdict),
                 is_within_run: judged.is_within_run,
                 allowed,
+                only_in_base: only_in(&of_base, &of_new),
+                only_in_new: only_in(&of_new, &of_base),
                 key: a.key,
             });
         }
@@ -339,6 +370,8 @@ impl Compared {
                 outcome: Outcome::Incomparable(mismatches),
                 is_within_run: false,
                 allowed: Vec::new(),
+                only_in_base: Vec::new(),
+                only_in_new: Vec::new(),
                 key: a.or(b).map(|side| side.key).unwrap_or_default(),
             });
         }

@@ -95,6 +95,8 @@ fn row(row: &Row, margin: f64) -> Value {
         "cycles": comparison(row.in_cycles.as_ref(), margin),
         "mismatches": mismatches.iter().map(mismatch).collect::<Vec<Value>>(),
         "allowed": row.allowed.iter().map(mismatch).collect::<Vec<Value>>(),
+        "only_in_base": row.only_in_base.iter().map(|name| &**name).collect::<Vec<&str>>(),
+        "only_in_new": row.only_in_new.iter().map(|name| &**name).collect::<Vec<&str>>(),
         "notes": row.notes(),
     });
     let mut object = Map::new();

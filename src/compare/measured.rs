@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use arrow_array::{Array, RecordBatch};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Rules;
 use super::key::{JoinKey, Key};
@@ -36,6 +36,8 @@ pub(super) struct ProcessValues {
     pub invalid: u64,
     /// The fewest and the most kernels of a value.
     pub launches: Option<(i64, i64)>,
+    /// Which kernels an annotation launched; empty for a kernel by itself.
+    pub kernels: BTreeSet<Arc<str>>,
     /// The resolution of the values.
     pub tick_ns: f64,
     /// The wrapping sum of the stamps of all rows, which tells measurements with the same values apart.
@@ -59,6 +61,7 @@ impl ProcessValues {
         self.values.extend(more.values);
         self.invalid += more.invalid;
         self.stamps = self.stamps.wrapping_add(more.stamps);
+        self.kernels.extend(more.kernels);
         self.launches = match (self.launches, more.launches) {
             (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
             (some, none) => some.or(none),
@@ -154,6 +157,9 @@ pub(super) fn read(collection: &Collection, source: Source, rules: &Rules) -> Re
     };
     let ticks: FxHashMap<&str, f64> =
         members.iter().filter_map(|facts| Some((facts.process.as_str(), facts.tick_ns?))).collect();
+    // Kernels alone are of what has no value of this metric.
+    let has_rows = |of: &ProcessValues| of.launches.is_some();
+    found.retain(|_, datasets| datasets.values().any(has_rows));
     let measured = found.into_iter().map(|(key, datasets)| {
         let processes = by_process(datasets).into_iter().map(|(process, datasets)| {
             let mut found = ProcessValues { process: process.into(), ..ProcessValues::default() };
@@ -234,12 +240,14 @@ struct Seen<const W: usize> {
     codes: [Vec<u32>; W],
     /// By dataset, words and device.
     groups: FxHashMap<(usize, [u32; W], u32), ProcessValues>,
+    /// Of samples, which kernels there are: by dataset and words, but for those that the kernel's own rows have.
+    kernels: FxHashSet<(usize, [u32; W], u32)>,
 }
 
 impl<const W: usize> Seen<W> {
     fn new() -> Self {
         let (words, codes) = (std::array::from_fn(|_| Names::default()), std::array::from_fn(|_| Vec::new()));
-        Self { words, codes, groups: FxHashMap::default() }
+        Self { words, codes, groups: FxHashMap::default(), kernels: FxHashSet::default() }
     }
 
     fn words(&mut self, batch: &RecordBatch) -> Result<()> {
@@ -264,13 +272,14 @@ fn samples(collection: &Collection, members: &[Facts], rules: &Rules) -> Result<
         let starts = int64(batch, 13)?.values();
         let codes = std::mem::replace(&mut seen.codes, std::array::from_fn(|_| Vec::new()));
         for row in 0..batch.num_rows() {
-            if codes[3][row] != wanted {
-                continue;
-            }
-            if codes[2][row] != NONE && !rules.kernels {
-                continue;
-            }
             let group: [u32; 8] = std::array::from_fn(|column| codes[column][row]);
+            if group[2] != NONE {
+                let whole = [group[0], group[1], NONE, wanted, NONE, group[5], group[6], group[7]];
+                seen.kernels.insert((place.member, whole, group[2]));
+            }
+            if group[3] != wanted || (group[2] != NONE && !rules.kernels) {
+                continue;
+            }
             let found = seen.groups.entry((place.member, group, 0)).or_default();
             let ns = if values.is_valid(row) { values.value(row) } else { f64::NAN };
             let run = value(runs, row).unwrap_or_default();
@@ -283,7 +292,14 @@ fn samples(collection: &Collection, members: &[Facts], rules: &Rules) -> Result<
     let seen = collection.scan(Table::Samples, &SAMPLE_COLUMNS, &|_| {}, Seen::new, each)?;
     let mut found = Vec::new();
     for mut seen in seen {
-        for ((member, codes, _), values) in std::mem::take(&mut seen.groups) {
+        let of_kernels = std::mem::take(&mut seen.kernels).into_iter().map(|(member, codes, kernel)| {
+            let kernels = seen.text(2, kernel).into_iter().collect();
+            ((member, codes), ProcessValues { kernels, ..ProcessValues::default() })
+        });
+        let of_kernels: Vec<_> = of_kernels.collect();
+        let groups = std::mem::take(&mut seen.groups).into_iter();
+        let groups = groups.map(|((member, codes, _), values)| ((member, codes), values));
+        for ((member, codes), values) in groups.chain(of_kernels) {
             let Some(facts) = members.get(member) else { continue };
             let text = |column: usize| seen.text(column, codes[column]);
             if let Some(unit) = text(4).filter(|unit| &**unit != "ns") {

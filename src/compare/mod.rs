@@ -21,7 +21,9 @@
 //!    [INCONCLUSIVE](Verdict::Inconclusive), with about how many more process runs would tell.
 //! 6. **Clocks.** Unless they were pinned, the verdict has to hold in cycles as well. Where nobody knows the clock, as in
 //!    a trace, there is no verdict, unless that is [allowed](Rules::allow_unknown_clock).
-//! 7. **Many rows.** Before any row counts as slower, [Benjamini and Hochberg's](crate::stats::benjamini_hochberg) rule is
+//! 7. **Kernels.** Where an annotation launched other kernels on one side, or another number of them, that is a note
+//!    beside the verdict. Kernels are told apart by name: code that changed under the same name is not noticed.
+//! 8. **Many rows.** Before any row counts as slower, [Benjamini and Hochberg's](crate::stats::benjamini_hochberg) rule is
 //!    applied to all that were tested.
 
 mod compared;

@@ -148,11 +148,4 @@ mod tests {
         assert!(rest.is_empty());
         Ok(())
     }
-
-    #[test]
-    fn a_compression_that_is_not_read_is_no_damage() {
-        let snappy = ParquetError::General("Disabled feature at compile time: snap".into());
-        assert!(hint(&snappy).contains("zstd"));
-        assert!(hint(&ParquetError::EOF("the end".into())).contains("cut short"));
-    }
 }

@@ -158,7 +158,7 @@ fn help_and_documents_tell_the_codes() -> Outcome {
 
 #[test]
 fn input_that_is_not_whole_ends_with_65() -> Outcome {
-    let cases: [(&str, Spoil, &str); 7] = [
+    let cases: [(&str, Spoil, &str); 8] = [
         (
             "a part is of a later version",
             |at| patch(&at.join("launches-00000.parquet"), &version(cuprof::SCHEMA_VERSION), &version(9)),
@@ -192,6 +192,12 @@ fn input_that_is_not_whole_ends_with_65() -> Outcome {
             "a part is no Parquet",
             |at| Ok(fs::write(at.join("transfers-00000.parquet"), "PAR1 and no more")?),
             "transfers-00000.parquet",
+        ),
+        (
+            "a part was rewritten with a compression that is not read",
+            // Two facts, written by pyarrow 26 with snappy and the metadata of a part.
+            |at| Ok(fs::write(at.join("env-00000.parquet"), include_bytes!("data/env.snappy"))?),
+            "another program rewrote it with a compression that this crate does not read: have it write zstd, or none",
         ),
         ("it was not closed", |at| Ok(fs::remove_file(at.join("losses-00000.parquet"))?), ""),
     ];

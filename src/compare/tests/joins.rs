@@ -224,3 +224,55 @@ fn slower_comes_before_incomparable_before_inconclusive() -> TestOutcome {
     }
     Ok(())
 }
+
+/// Each run with these kernels, which share its time.
+fn launching(processes: Vec<Process>, kernels: &[&str]) -> Vec<Process> {
+    let of_kernels = |row: &SampleRow| {
+        let own = |kernel: &&str| {
+            let value = row.value.map(|ns| ns / kernels.len() as f64);
+            SampleRow { kernel: Some((*kernel).into()), value, ..row.clone() }
+        };
+        let n_launches = kernels.len() as i64;
+        let whole = SampleRow { n_launches, ..row.clone() };
+        std::iter::once(whole).chain(kernels.iter().map(own)).collect::<Vec<_>>()
+    };
+    let with_kernels =
+        |process: Process| Process { rows: process.rows.iter().flat_map(of_kernels).collect(), ..process };
+    processes.into_iter().map(with_kernels).collect()
+}
+
+#[test]
+fn other_kernels_of_the_same_configuration_are_a_note() -> TestOutcome {
+    let notes = |base: &[&str], new: &[&str]| -> Result<Vec<String>, Box<dyn std::error::Error>> {
+        let found = compared(&Rules::default(), &launching(five(2e4), base), &launching(five(2e4), new))?;
+        let [row] = found.rows.as_slice() else { return Err(format!("{found}").into()) };
+        #[cfg(feature = "analysis")]
+        for (side, names) in [("only_in_base", &row.only_in_base), ("only_in_new", &row.only_in_new)] {
+            let json: serde_json::Value = serde_json::from_str(&found.to_json(FailOn::Slower, false))?;
+            let told = json["rows"][0][side].as_array().ok_or("no list")?;
+            assert!(told.iter().eq(names.iter().map(|name| &**name)), "{json}");
+        }
+        assert_eq!(row.verdict(), "SAME", "a note is no verdict");
+        assert!(
+            row.notes().iter().all(|note| found.to_string().replace("\n    ", " ").contains(note)),
+            "{found}"
+        );
+        Ok(row.notes())
+    };
+    assert_eq!(notes(&["gemm", "add"], &["gemm", "add"])?, [""; 0]);
+    assert_eq!(notes(&["gemm"], &["wgmma"])?, ["only base launches gemm", "only new launches wgmma"]);
+    assert_eq!(
+        notes(&["gemm", "add"], &["gemm"])?,
+        ["kernels of a run: 2 in base, 1 in new", "only base launches add"]
+    );
+    assert_eq!(
+        notes(&["gemm"], &["gemm", "a\u{1b}b", "split", "reduce"])?,
+        ["kernels of a run: 1 in base, 4 in new", "only new launches a\\u{1b}b and 2 more"]
+    );
+    // What is not recorded is not known to differ.
+    assert_eq!(notes(&["gemm"], &[])?, ["kernels of a run: 1 in base, 0 in new"]);
+    let by_kernel = Rules { kernels: true, ..Rules::default() };
+    let found = compared(&by_kernel, &launching(five(2e4), &["gemm"]), &launching(five(2e4), &["wgmma"]))?;
+    assert_eq!((found.rows.len(), found.count("SAME"), found.count("INCOMPARABLE")), (3, 1, 2), "{found}");
+    Ok(())
+}
