@@ -7,65 +7,54 @@ use cuprof::analysis::{Filter, Moment, Pattern, Section, Sort};
 use cuprof::compare::{DEFAULT_BLOCK_RUNS, DEFAULT_METRIC, JoinKey};
 
 use crate::color::Color;
-use crate::{exit, plot};
+use crate::{help, plot};
 
 /// Reads what the profiler cuprof recorded, on any machine: no GPU, no driver, no CUPTI.
 #[derive(Debug, Parser)]
 #[command(name = "cuprof", version, max_term_width = 100)]
-#[command(disable_help_subcommand = true, after_help = TOP_HELP, after_long_help = [TOP_HELP, exit::HELP].join("\n\n"))]
+#[command(disable_help_subcommand = true, after_help = help::TOP, after_long_help = [help::TOP, help::EXIT_CODES].join("\n\n"))]
 pub struct Arguments {
     #[command(subcommand)]
     pub command: Command,
 }
 
-const TOP_HELP: &str = "\
-Examples:
-  cuprof summary run.cuprof                where the GPU time went
-  cuprof compare before/ after/            whether anything became slower
-  cuprof trace run.cuprof -o run.pftrace   for ui.perfetto.dev
-  cuprof plot sweep.cuprof -o sweep.svg    times, with their intervals
-  cuprof replay run.cuprofrec              a dataset of a recording
-  cuprof doctor                            what keeps it from working here
-
-`cuprof COMMAND --help` has more of them.";
-
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Where the GPU time went: ranges, kernels, transfers, devices
-    #[command(after_help = SUMMARY_HELP)]
+    #[command(after_help = help::SUMMARY)]
     Summary(Box<Summary>),
     /// What a measurement over configurations and runs has told: medians, intervals, ratios
-    #[command(after_help = REPORT_HELP)]
+    #[command(after_help = help::REPORT)]
     Report(Report),
     /// Whether anything is slower than before, with exit codes for CI
-    #[command(after_help = COMPARE_HELP)]
+    #[command(after_help = help::COMPARE)]
     Compare(Box<Compare>),
     /// A trace for a timeline viewer, or stacks for a flame graph
-    #[command(after_help = TRACE_HELP)]
+    #[command(after_help = help::TRACE)]
     Trace(Box<Trace>),
     /// A picture: times over configurations, distributions, a roofline, kernels over time
-    #[command(after_help = plot::HELP)]
+    #[command(after_help = help::PLOT)]
     Plot(Box<plot::PlotArguments>),
     /// What keeps this machine from being profiled, and what to do about it
-    #[command(after_help = DOCTOR_HELP)]
+    #[command(after_help = help::DOCTOR)]
     Doctor,
     /// Makes a dataset of a recording
-    #[command(after_help = REPLAY_HELP)]
+    #[command(after_help = help::REPLAY)]
     Replay(Replay),
     /// Tidies the dataset of a process that was killed, and tells what is lost
-    #[command(after_help = RECOVER_HELP)]
+    #[command(after_help = help::RECOVER)]
     Recover(Recover),
     /// Hardware counters: which a chip has, and how many passes they take
-    #[command(after_help = METRICS_HELP, arg_required_else_help = true)]
+    #[command(after_help = help::METRICS, arg_required_else_help = true)]
     Metrics(Metrics),
     /// The clocks of this machine's GPUs
-    #[command(after_help = CLOCKS_HELP, arg_required_else_help = true)]
+    #[command(after_help = help::CLOCKS, arg_required_else_help = true)]
     Clocks {
         #[command(subcommand)]
         what: ClocksCommand,
     },
     /// Prints completions for a shell
-    #[command(after_help = COMPLETIONS_HELP)]
+    #[command(after_help = help::COMPLETIONS)]
     Completions {
         /// The shell
         shell: clap_complete::Shell,
@@ -80,118 +69,6 @@ pub enum Command {
         force: bool,
     },
 }
-
-const SUMMARY_HELP: &str = "\
-Examples:
-  cuprof summary run.cuprof
-  cuprof summary runs/                  all *.cuprof in a folder, summed up
-  cuprof summary run.cuprof --kernel '*gemm*' --sort max
-  cuprof summary run.cuprof --range 'epoch/step' --from 1s --to 2.5s
-  cuprof summary run.cuprof --format csv --show ranges > ranges.csv
-  cuprof summary run.cuprof --format json | jq '.kernels[0]'
-  ls -d */*.cuprof | cuprof summary -
-
-In the tree of ranges, GPU time is that of all kernels launched inside, and Self what is left without nested ranges. \
-Span runs from the first start to the last end of an instance's kernels. With --kernel, --device or --stream, ranges are \
-those paths that launched such a kernel; Calls, and the number of ranges at the top, are all instances of these paths.
-
-Busy time of a device is when at least one kernel or transfer ran on it; gaps are the times without any. Of several \
-datasets, [2] is the second that the head names.
-
-On a terminal, control characters in names are shown as escapes, in csv too; files and pipes get csv as it is.";
-
-const REPORT_HELP: &str = "\
-Examples:
-  cuprof report sweep.cuprof
-  cuprof report sweep.cuprof --format markdown > sweep.md
-  cuprof report sweep.cuprof --format compat -o processed.csv
-
-It reads what bench::Report::write wrote, and prints what the report itself prints, byte for byte; a terminal gets \
-control characters of names as escapes.";
-
-const COMPARE_HELP: &str = "\
-Examples:
-  cuprof compare before/ after/        folders with a *.cuprof of each run
-  cuprof compare before/ after/ --format junit -o compare.xml
-  cuprof compare before/ after/ --allow driver    after an update of it
-  cuprof compare before/ after/ --fail-on slower  what is not known passes
-  cuprof compare runs/ --annotations old new      both of the same runs
-  cuprof compare runs/ --aa            whether verdicts can be trusted
-
-A verdict needs three process runs a side, better five: what differs from one start of a process to the next is mostly \
-more than what differs within. Each process run is a dataset; a baseline is a folder of them that was kept.
-
-  SLOWER        all of the change's 95% interval is above the margin
-  FASTER        it is below
-  SAME          it is inside
-  INCONCLUSIVE  it reaches over the margin, or too little was measured
-  INCOMPARABLE  one side lacks it, or a key differs, which is named
-
-Unless clocks were pinned, a verdict has to hold in cycles, too. Of many rows called SLOWER, 5% at most are false. More \
-runs help what is INCONCLUSIVE.
-
-Exit codes, the first that applies:
-  65  the input cannot be read; or records were lost, and it is not
-      --allow-losses
-  1   something is SLOWER
-  3   something is INCOMPARABLE
-  2   something is INCONCLUSIVE, or there is nothing, and it is not
-      --fail-on slower
-  0   else
-
-Of --aa: 65 as above; 2 if more than 5% are called SLOWER or FASTER, or if there are fewer than six process runs to \
-split and it is not --allow-single-run; 0 else.";
-
-const TRACE_HELP: &str = "\
-Examples:
-  cuprof trace run.cuprof --output run.pftrace    for ui.perfetto.dev
-  cuprof trace run.cuprof --from 2s --to 2.1s -o part.pftrace
-  cuprof trace run.cuprof --format collapsed | flamegraph.pl > run.svg
-
-Threads have their ranges, launching calls and marks; devices have their streams; arrows lead from a launching call to \
-its kernel. The runs of a measurement have a track, and their clocks, temperature and power are counters.
-
-A viewer counts from the first thing that is drawn: without filters that is T0, or a launching call before it. Its raw \
-stamps are nanoseconds since the Unix epoch, which --from @N takes. Viewers hold about a gigabyte: take a part of a long \
-run by --from and --to.";
-
-const CLOCKS_HELP: &str = "\
-Examples:
-  cuprof clocks reset";
-
-const DOCTOR_HELP: &str = "\
-Exits with 1 where a session could not start here.";
-
-const REPLAY_HELP: &str = "\
-Examples:
-  cuprof replay run.cuprofrec     writes run.cuprof, prints its summary
-  cuprof replay run.cuprofrec --output /tmp/a.cuprof --force
-
-A recording is made with Builder::record. Replaying runs it through the same code as a live session, on any machine.";
-
-const RECOVER_HELP: &str = "\
-Examples:
-  cuprof recover run.cuprof
-
-Finished parts can be read without this. It removes what was not finished, sets aside what keeps readers from the rest, \
-and never touches files that are not of a dataset. A second call finds nothing to do, and tells once more what is missing.";
-
-const METRICS_HELP: &str = "\
-Examples:
-  cuprof metrics chips
-  cuprof metrics list --chip GH100 dram bytes
-  cuprof metrics describe --chip GH100 dram__bytes_read.sum
-  cuprof metrics plan --chip GH100 headline sm__inst_executed.sum
-  cuprof metrics passes --chip GH100 roofline
-
-Without --chip it is the first GPU of this machine. An H100 or H200 is GH100. Names come from CUPTI's libraries, which \
-need no GPU: pip install 'nvidia-cuda-cupti==13.1.*', and CUPROF_CUPTI_PATH (or --cupti) names their folder.";
-
-const COMPLETIONS_HELP: &str = "\
-Examples:
-  cuprof completions fish > ~/.config/fish/completions/cuprof.fish
-  cd ~/.local/share/bash-completion/completions
-  cuprof completions bash > cuprof";
 
 /// Datasets, and which of their rows.
 #[derive(Args, Debug)]
@@ -632,26 +509,6 @@ mod tests {
         assert_eq!(percent("0.5 %"), Ok(0.005));
         for wrong in ["", "1", "%", "0%", "100%", "-1%", "NaN%", "inf%", "1%%"] {
             assert!(percent(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn help_keeps_its_form_on_a_narrow_terminal_and_in_the_manual() {
-        use clap::CommandFactory;
-        let mut unseen = vec![Arguments::command()];
-        while let Some(command) = unseen.pop() {
-            unseen.extend(command.get_subcommands().cloned());
-            let help = command.get_after_long_help().or(command.get_after_help());
-            let help = help.map(ToString::to_string).unwrap_or_default();
-            let is_of_a_table = |line: &str| line.starts_with(' ');
-            // Of 80 columns, the manual has 7 as its margin.
-            let wide = help.lines().find(|line| is_of_a_table(line) && line.chars().count() > 73);
-            assert_eq!(wide, None, "{}", command.get_name());
-            // A paragraph is one line, which is wrapped where it is shown.
-            let is_prose = |line: &str| !line.is_empty() && !is_of_a_table(line);
-            let lines: Vec<&str> = help.lines().collect();
-            let cut = lines.windows(2).find(|pair| pair.iter().all(|line| is_prose(line)));
-            assert_eq!(cut, None, "{}", command.get_name());
         }
     }
 

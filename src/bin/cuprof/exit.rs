@@ -27,25 +27,6 @@ pub const OUTPUT: u8 = 73;
 /// Output that could not be written to its end.
 pub const WRITE: u8 = 74;
 
-/// What `--help` says of them.
-pub const HELP: &str = "\
-Exit codes:
-  0    done; compare: nothing is slower
-  1    compare: something is SLOWER; doctor: no session could start here
-  2    compare: something is INCONCLUSIVE, and nothing SLOWER or
-       INCOMPARABLE (--fail-on slower makes that 0)
-  3    compare: something is INCOMPARABLE, and nothing SLOWER
-  64   the arguments are not understood
-  65   the input cannot be read; or records were lost, and the result that
-       was printed is incomplete (--allow-losses makes that 0)
-  69   a driver, a GPU, CUPTI or NVML is needed, and it is absent or in
-       use, or it fails
-  70   a fault of this program
-  73   the output exists (--force replaces it) or cannot be created
-  74   the output could not be written to its end
-  130  interrupted by Ctrl-C, with nothing half written left
-       (129: SIGHUP, 143: SIGTERM)";
-
 /// Why the command ends without its result.
 #[derive(Debug)]
 pub struct Failure {

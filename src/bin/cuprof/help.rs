@@ -10,7 +10,7 @@ Examples:
   cuprof trace run.cuprof -o run.pftrace   for ui.perfetto.dev
   cuprof plot sweep.cuprof -o sweep.svg    times, with their intervals
   cuprof replay run.cuprofrec              a dataset of a recording
-  cuprof doctor                            what keeps it from working here
+  cuprof doctor                            what keeps it from working
 
 `cuprof COMMAND --help` has more of them.";
 

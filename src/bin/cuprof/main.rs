@@ -8,6 +8,7 @@ mod closed;
 mod color;
 mod compare;
 mod exit;
+mod help;
 mod output;
 mod plot;
 mod show;

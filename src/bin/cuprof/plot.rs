@@ -16,23 +16,6 @@ use crate::exit::{Failure, USAGE, verdict};
 use crate::output::Output;
 use crate::show::open;
 
-pub const HELP: &str = "\
-Examples:
-  cuprof plot sweep.cuprof -o sweep.svg             times and intervals
-  cuprof plot sweep.cuprof -o sweep.png --x n --columns dtype
-  cuprof plot sweep.cuprof -o ratio.png --relative-to fp32 --theme dark
-  cuprof plot sweep.cuprof -o runs.svg --kind samples --range gemm
-  cuprof plot counted.cuprof -o roofline.svg --kind roofline
-  cuprof plot run.cuprof -o kernels.svg --kind share --from 1s --to 2s
-  cuprof plot run.cuprof > run.svg
-
-Parameters of configurations that are neither along the axis nor panels are series of their own, as are annotations. \
---range chooses annotations, --kernel the times of single kernels. A file has the form that its name ends in, .svg or \
-.png; standard output is SVG unless --format says otherwise.
-
-The time of a share begins at the first kernel that is drawn, of several datasets each at its own: 0 is not T0, from \
-which --from and --to count.";
-
 #[derive(Args, Debug)]
 pub struct PlotArguments {
     #[command(flatten)]
