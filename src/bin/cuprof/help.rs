@@ -17,7 +17,7 @@ Examples:
 pub const SUMMARY: &str = "\
 Examples:
   cuprof summary run.cuprof
-  cuprof summary runs/                  all *.cuprof in a folder, summed up
+  cuprof summary runs/              all *.cuprof in a folder, summed up
   cuprof summary run.cuprof --kernel '*gemm*' --sort max
   cuprof summary run.cuprof --range 'epoch/step' --from 1s --to 2.5s
   cuprof summary run.cuprof --format csv --show ranges > ranges.csv
@@ -44,12 +44,12 @@ control characters of names as escapes.";
 
 pub const COMPARE: &str = "\
 Examples:
-  cuprof compare before/ after/        folders with a *.cuprof of each run
+  cuprof compare before/ after/       folders with a *.cuprof of each run
   cuprof compare before/ after/ --format junit -o compare.xml
   cuprof compare before/ after/ --allow driver    after an update of it
-  cuprof compare before/ after/ --fail-on slower  what is not known passes
+  cuprof compare before/ after/ --fail-on slower  only this is failure
   cuprof compare runs/ --annotations old new      both of the same runs
-  cuprof compare runs/ --aa            whether verdicts can be trusted
+  cuprof compare runs/ --aa           whether verdicts can be trusted
 
 A verdict needs three process runs a side, better five: what differs from one start of a process to the next is mostly \
 more than what differs within. Each process run is a dataset; a baseline is a folder of them that was kept.
@@ -134,8 +134,8 @@ Exit codes:
        INCOMPARABLE (--fail-on slower makes that 0)
   3    compare: something is INCOMPARABLE, and nothing SLOWER
   64   the arguments are not understood
-  65   the input cannot be read; or records were lost, and the result that
-       was printed is incomplete (--allow-losses makes that 0)
+  65   the input cannot be read; or records were lost, and what was
+       printed is incomplete (--allow-losses makes that 0)
   69   a driver, a GPU, CUPTI or NVML is needed, and it is absent or in
        use, or it fails
   70   a fault of this program
