@@ -134,6 +134,7 @@
 //! | 1 | `record` | bytes to typed records, by the layout of the library that runs |
 //! | 1 | `table`, `capture` | Arrow and Parquet; recordings |
 //! | 1 | `limit` | an end to waiting for what may never come back |
+//! | 1 | `pattern` | which names are meant |
 //! | 1 | `stats` | what repeated measurements tell, and how certainly |
 //! | 2 | `range` | stacks, process-wide sets, guards, the NVTX handler, the `tracing` layer |
 //! | 2 | `attribute`, `names`, `summary` | records to launches to ranges; kernel names; the printed result |
@@ -170,6 +171,7 @@ mod limit;
 mod losses;
 mod names;
 mod panics;
+mod pattern;
 #[cfg(feature = "plot")]
 pub mod plot;
 mod range;
@@ -197,6 +199,7 @@ pub use driver::Stream;
 pub use driver::nvml::{GpuReading, MarginSource, ThermalMargin, ThrottleReasons};
 pub use error::{Error, ErrorKind, Result};
 pub use losses::Loss;
+pub use pattern::Pattern;
 pub use range::{Entered, ProcessRange, Range, RangeHandle, in_range, process_range};
 pub use summary::{Counts, KernelSummary, RangeSummary, Summary, Symbols, TransferSummary};
 pub use table::reader::Dataset;

@@ -16,7 +16,7 @@ const FLOORS: [&[&str]; 9] = [
     // Words that everybody uses.
     &["error", "issues", "losses", "panics", "sync", "under_way", "units"],
     // Each knows one thing and nothing of the others: memory, bytes, events, files, numbers.
-    &["buffer", "capture", "channel", "driver", "gate", "limit", "record", "stats", "table"],
+    &["buffer", "capture", "channel", "driver", "gate", "limit", "pattern", "record", "stats", "table"],
     // Ranges log to the channel; the others make or sum up the tables' rows.
     &["attribute", "names", "range", "summary"],
     // CUPTI, and what it calls back; what reads the files, and calls nothing.

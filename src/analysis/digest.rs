@@ -31,7 +31,8 @@ pub use super::tree::RangeTime;
 /// # let folder = tempfile::tempdir()?;
 /// # let output = folder.path().join("run.cuprof");
 /// # let profile = cuprof::Replay::open(recording)?.output(&output).run()?;
-/// use cuprof::analysis::{Collection, Filter, Pattern};
+/// use cuprof::Pattern;
+/// use cuprof::analysis::{Collection, Filter};
 ///
 /// let collection = Collection::open([&output])?;
 /// let all = collection.digest(&Filter::default(), &|_, _| {})?;

@@ -17,6 +17,6 @@ mod unmatched;
 pub use crate::error::printable;
 pub use crate::table::collection::{Collection, LostRows, Member, Progress};
 pub use digest::{Busy, DatasetFacts, DeviceTime, Digest, RangeTime, StreamTime};
-pub use filter::{Filter, Moment, Pattern};
+pub use filter::{Filter, Moment};
 pub use report::{DEFAULT_TOP, Section, Sort, View, terminal};
 pub use trace::{TraceError, Traced};

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::fmt::Display;
 
-use super::filter::{Filter, Pattern};
+use super::filter::Filter;
 use crate::error::Result;
+use crate::pattern::Pattern;
 use crate::summary::text::one_line;
 use crate::table::collection::Collection;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::collectors::{Collected, Collector, Occasion, Scope};
 use super::compat;
 use super::harness::Overrides;
-use super::kernels::{KernelFilter, KernelPattern};
+use super::kernels::KernelFilter;
 use super::live::Live;
 use super::measured::Measured;
 use super::order::Order;
@@ -17,6 +17,7 @@ use super::value::{Config, Outcome};
 use crate::control::{Cache, Clocks, DEFAULT_THERMAL_BUDGET, Thermal};
 use crate::driver::Stream;
 use crate::error::{Error, ErrorKind, Result};
+use crate::pattern::Pattern;
 use crate::stats::{DEFAULT_STABLE_BELOW, Precision, StopRule};
 
 /// Runs of a configuration that are measured, by default.
@@ -395,13 +396,13 @@ impl<C: Config> Bench<C> {
     }
 
     /// Leaves kernels out of the annotations' times.
-    pub fn ignore_kernels(mut self, pattern: KernelPattern) -> Self {
+    pub fn ignore_kernels(mut self, pattern: Pattern) -> Self {
         self.kernels.ignored.push(pattern);
         self
     }
 
     /// Has only these kernels in the annotations' times; may be called several times.
-    pub fn only_kernels(mut self, pattern: KernelPattern) -> Self {
+    pub fn only_kernels(mut self, pattern: Pattern) -> Self {
         self.kernels.only.push(pattern);
         self
     }

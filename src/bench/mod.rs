@@ -34,7 +34,6 @@ pub use builder::{
 };
 pub use collectors::{Occasion, Scope};
 pub use harness::Harness;
-pub use kernels::KernelPattern;
 pub use measured::{LaunchMode, Measured};
 pub use order::Order;
 pub use report::{Aggregate, BenchError, Normalised, Report, RunSample};

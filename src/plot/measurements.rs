@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::analysis::{Collection, Filter, Member, Pattern};
+use crate::analysis::{Collection, Filter, Member};
 use crate::counters::near;
 use crate::error::{Error, ErrorKind, Result};
+use crate::pattern::Pattern;
 use crate::table::columns::{Texts, float64, int64, value};
 use crate::table::schema::Table;
 

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use cuprof::bench::{DURATION, KernelPattern, Order, Report};
+use cuprof::bench::{DURATION, Order, Report};
 use cuprof::stats::{Precision, StopRule};
-use cuprof::{Bench, Cache, Dataset, ErrorKind, Profiler, Table};
+use cuprof::{Bench, Cache, Dataset, ErrorKind, Pattern, Profiler, Table};
 
 use crate::Outcome;
 use crate::frame::Frame;
@@ -157,7 +157,7 @@ fn a_bench_is_refused_where_another_session_runs_and_where_nothing_would_count()
         let error = measure(Bench::new("second")).err().ok_or("it ran beside another session")?.error;
         assert_eq!(error.kind, ErrorKind::AlreadyRunning);
         profiler.whole()?;
-        let report = measure(Bench::new("none").only_kernels(KernelPattern::name("nobody")))?;
+        let report = measure(Bench::new("none").only_kernels(Pattern::name("nobody")))?;
         assert!(report.samples().iter().all(|sample| !sample.valid));
         let error =
             measure(Bench::new("metric").metrics(["no__such_metric.sum"])).err().ok_or("accepted")?.error;

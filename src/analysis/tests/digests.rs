@@ -4,7 +4,8 @@ use std::error::Error;
 use std::path::Path;
 
 use super::samples::*;
-use crate::analysis::{Collection, Digest, Filter, Moment, Pattern, Section, Sort, View};
+use crate::analysis::{Collection, Digest, Filter, Moment, Section, Sort, View};
+use crate::pattern::Pattern;
 use crate::summary::Symbols;
 use crate::table::writer::TableSink;
 use crate::trace::Replay;

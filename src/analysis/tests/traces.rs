@@ -4,7 +4,8 @@ use std::error::Error;
 use std::path::Path;
 
 use super::samples::*;
-use crate::analysis::{Collection, Filter, Moment, Pattern, TraceError, Traced};
+use crate::analysis::{Collection, Filter, Moment, TraceError, Traced};
+use crate::pattern::Pattern;
 use crate::table::writer::TableSink;
 
 type Outcome = std::result::Result<(), Box<dyn Error>>;

@@ -7,11 +7,10 @@ use arrow_array::cast::AsArray;
 
 use super::super::builder::{BUSY, SPAN};
 use super::super::rig::Gate;
-use super::super::{
-    Bench, BenchError, Config, DURATION, KernelPattern, LaunchMode, Order, Purpose, Report, Scope, Value,
-};
+use super::super::{Bench, BenchError, Config, DURATION, LaunchMode, Order, Purpose, Report, Scope, Value};
 use super::{Gpu, TestOutcome, values};
 use crate::control::RunConditions;
+use crate::pattern::Pattern;
 use crate::stats::{Precision, Random, StopReason, StopRule, Verdict, tick_ns};
 use crate::table::reader::Dataset;
 use crate::table::schema::Table;
@@ -335,10 +334,10 @@ fn kernels_are_selected_and_ignored_by_name_glob_or_regex() -> TestOutcome {
         Ok(values(&gpu.run(bench.runs(1), |run, ()| run.measure("work", work))?, 0, "work", DURATION)[0])
     };
     assert_eq!(sum(Bench::new("all"))?, Some(13_400.0));
-    assert_eq!(sum(Bench::new("ignored").ignore_kernels(KernelPattern::name("fill")))?, Some(3_400.0));
-    assert_eq!(sum(Bench::new("only").only_kernels(KernelPattern::glob("gemm<*>(*)")))?, Some(3_000.0));
-    assert_eq!(sum(Bench::new("regex").only_kernels(KernelPattern::regex("^gemm_?t")?))?, Some(400.0));
-    assert_eq!(sum(Bench::new("none").only_kernels(KernelPattern::name("gemm")))?, None);
+    assert_eq!(sum(Bench::new("ignored").ignore_kernels(Pattern::name("fill")))?, Some(3_400.0));
+    assert_eq!(sum(Bench::new("only").only_kernels(Pattern::glob("gemm<*>(*)")?))?, Some(3_000.0));
+    assert_eq!(sum(Bench::new("regex").only_kernels(Pattern::regex("^gemm_?t")?))?, Some(400.0));
+    assert_eq!(sum(Bench::new("none").only_kernels(Pattern::name("gemm")))?, None);
     Ok(())
 }
 

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use cuprof::analysis::{Filter, Moment, Pattern, Section, Sort};
+use cuprof::Pattern;
+use cuprof::analysis::{Filter, Moment, Section, Sort};
 use cuprof::compare::{DEFAULT_BLOCK_RUNS, DEFAULT_METRIC, JoinKey};
 
 use crate::color::Color;

@@ -4,7 +4,8 @@ use std::io::Write;
 use std::path::Path;
 
 use clap::{Args, ValueEnum};
-use cuprof::analysis::{Collection, Pattern};
+use cuprof::Pattern;
+use cuprof::analysis::Collection;
 use cuprof::plot::{
     DEFAULT_KERNELS, DEFAULT_PIXEL_RATIO, DEFAULT_WIDTH, Distribution, Form, Measurements, Plot, Share,
     Spacing, Statistic, Style, Theme, Times, kernel_share, roofline,

@@ -2,8 +2,9 @@
 
 use super::super::{Distribution, Form, Share, Style, Times, kernel_share, roofline};
 use super::{Outcome, measured, read};
-use crate::analysis::{Collection, Filter, Pattern};
+use crate::analysis::{Collection, Filter};
 use crate::error::{Error, ErrorKind};
+use crate::pattern::Pattern;
 use crate::plot::Measurements;
 use crate::testing::{Measured, write_measured};
 
