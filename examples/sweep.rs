@@ -10,6 +10,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 
 use cuprof::bench::{Order, Report};
@@ -32,15 +33,13 @@ fn run() -> Result<(), Box<dyn Error>> {
             return Ok(());
         }
     };
-    write!(out, "{}", sweep(&gpu, Cache::Keep)?)?;
-    let cold = sweep(&gpu, Cache::Flush)?;
-    write!(out, "{cold}")?;
-    cold.write(&options.output)?;
-    writeln!(out, "samples and aggregates are in {}", options.output.display())?;
+    write!(out, "{}", sweep(&gpu, Cache::Keep, None)?)?;
+    write!(out, "{}", sweep(&gpu, Cache::Flush, Some(&options.output))?)?;
+    writeln!(out, "launches, samples and aggregates are in {}", options.output.display())?;
     Ok(())
 }
 
-fn sweep(gpu: &Gpu, cache: Cache) -> Result<Report, Box<dyn Error>> {
+fn sweep(gpu: &Gpu, cache: Cache, output: Option<&Path>) -> Result<Report, Box<dyn Error>> {
     let stream = gpu.stream()?;
     // Allocated before: that is no part of what is measured, but takes its time.
     let mut buffers = BTreeMap::new();
@@ -60,6 +59,7 @@ fn sweep(gpu: &Gpu, cache: Cache) -> Result<Report, Box<dyn Error>> {
             (4 * touched * floats) as f64 / measured.duration_ns()
         })
         .normalize_against("copy");
+    let bench = if let Some(output) = output { bench.output(output) } else { bench };
     let report = bench.run(|run, floats| {
         let buffers = buffers.get(floats).ok_or("there is no such buffer")?;
         let (x, y) = &mut *buffers.borrow_mut();

@@ -38,10 +38,10 @@ fn measure(gpu: &Gpu, folder: &Path) -> Outcome {
         (gpu.zeros(&stream, len)?, gpu.upload(&stream, &vec![1.0; len])?, gpu.zeros(&stream, len)?);
     let mut sums = gpu.zeros(&stream, len / 256)?;
 
-    let trace = folder.join("trace.cuprof");
+    let dataset = folder.join("bench.cuprof");
     let report = Bench::new("one kernel")
         .runs(RUNS)
-        .trace(&trace) // beside the times of each run, a row for each kernel
+        .output(&dataset) // the times of each run, and a row for each kernel
         .derive("speed", "TFLOP/s", |measured, ()| {
             2.0 * f64::from(ROWS).powi(3) / measured.duration_ns() / 1e3
         })
@@ -54,7 +54,6 @@ fn measure(gpu: &Gpu, folder: &Path) -> Outcome {
             })
         })?;
     writeln!(out, "{report}")?;
-    report.write(folder.join("bench.cuprof"))?;
 
     // The same in the columns that users of Nsight Python know; those after `Geomean` are this crate's.
     let (heading, rows) = csv(&report.compat_csv());
@@ -62,9 +61,9 @@ fn measure(gpu: &Gpu, folder: &Path) -> Outcome {
         writeln!(out, "{column:>20}  {value}")?;
     }
 
-    // Each kernel by itself, from the trace.
+    // Each kernel by itself.
     let launches = Frame::read(
-        &Dataset::open(&trace)?,
+        &Dataset::open(&dataset)?,
         Table::Launches,
         &[
             "range_path",

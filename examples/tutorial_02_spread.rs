@@ -39,13 +39,13 @@ fn measure(gpu: &Gpu, folder: &Path) -> Outcome {
     let vectors =
         SIZES.map(|n| Ok::<_, String>((n, gpu.zeros(&stream, n)?, RefCell::new(gpu.zeros(&stream, n)?))));
     let vectors = vectors.into_iter().collect::<Result<Vec<_>, _>>()?;
-    let report = Bench::new("spread").configs(SIZES).parameters(["n"]).runs(RUNS).run(|run, n| {
+    let bench = Bench::new("spread").configs(SIZES).parameters(["n"]).runs(RUNS);
+    let report = bench.output(folder.join("bench.cuprof")).run(|run, n| {
         let (_, x, y) = vectors.iter().find(|(len, ..)| len == n).ok_or("there is no such vector")?;
         run.measure("add", || gpu.saxpy(&stream, &mut y.borrow_mut(), x, 1.0))?;
         let rows = n.isqrt() as u32;
         run.measure("matmul", || gpu.gemm(&stream, &a, &b, &mut c.borrow_mut(), rows))
     })?;
-    report.write(folder.join("bench.cuprof"))?;
     let mut rows = Vec::new();
     for (config, n) in SIZES.into_iter().enumerate() {
         for annotation in ["add", "matmul"] {

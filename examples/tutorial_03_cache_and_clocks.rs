@@ -40,7 +40,7 @@ fn measure(gpu: &Gpu, folder: &Path) -> Outcome {
     let measured = |cache: Cache| {
         let bench = Bench::new(format!("y = 2 x, cache: {cache}"));
         let bench = bench.configs(0..SIZES.len()).parameters(["size"]).cache(cache).clocks(Clocks::Measure);
-        let bench = bench.trace(folder.join(cache.state()).with_extension("cuprof")).metrics([READ]);
+        let bench = bench.output(folder.join(cache.state()).with_extension("cuprof")).metrics([READ]);
         // Reads four bytes an element, and writes four.
         let bench = bench
             .derive("bandwidth", "GB/s", |measured, size| 8.0 * SIZES[*size] as f64 / measured.duration_ns());
@@ -92,7 +92,6 @@ fn measure(gpu: &Gpu, folder: &Path) -> Outcome {
         "{} flushes of {typical_ns} ns (median), each a row of `overheads` and in no kernel's time\n",
         flushes.len()
     )?;
-    cold.write(folder.join("bench.cuprof"))?;
 
     let [cold_ns, warm_ns] = [&cold, &warm].map(|report| median(report, 0, "scale", DURATION));
     let (cold_ns, warm_ns) = (cold_ns?, warm_ns?);

@@ -50,6 +50,7 @@ fn measure(gpu: &Gpu, folder: &Path) -> Outcome {
         .parameters(["n"])
         .runs(5)
         .cache(Cache::Flush)
+        .output(folder.join("bench.cuprof"))
         .derive(SPEED, "TFLOP/s", |measured, n| 2.0 * f64::from(*n).powi(3) / measured.duration_ns() / 1e3)
         .normalize_against(PRECISIONS[0].name())
         .run(|run, n| -> Result<(), String> {
@@ -64,7 +65,6 @@ fn measure(gpu: &Gpu, folder: &Path) -> Outcome {
     for product in products.iter().flat_map(|(_, products)| products).flatten() {
         product.borrow().check(&stream)?;
     }
-    report.write(folder.join("bench.cuprof"))?;
     let compat = report.compat_csv();
     fs::write(folder.join("processed_data.csv"), &compat)?;
 

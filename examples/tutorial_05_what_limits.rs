@@ -32,14 +32,7 @@ const FLOATS: usize = 64 << 20;
 const SOFTMAX: [u32; 2] = [8192, 1024];
 
 fn main() -> ExitCode {
-    common::tutorial::run(measure, |_| {
-        // Planning needs no GPU, but some versions of CUPTI a driver.
-        match Plan::new("GH100", METRICS) {
-            Ok(plan) => write!(std::io::stdout(), "the plan for an H100 or H200: {plan}")?,
-            Err(error) => writeln!(std::io::stdout(), "not planned either: {error}")?,
-        }
-        Ok(())
-    })
+    common::tutorial::run(measure, |_| common::tutorial::plan(&METRICS))
 }
 
 fn measure(gpu: &Gpu, folder: &Path) -> Outcome {
@@ -58,10 +51,10 @@ fn measure(gpu: &Gpu, folder: &Path) -> Outcome {
     let plan = Plan::for_device(0, METRICS)?.complete()?;
     writeln!(out, "{plan}")?;
 
-    let times = Bench::new("times").cache(Cache::Flush).run(|run, ()| -> Result<(), String> {
+    let bench = Bench::new("times").cache(Cache::Flush).output(folder.join("bench.cuprof"));
+    let times = bench.run(|run, ()| -> Result<(), String> {
         NAMES.iter().zip(work).try_for_each(|(name, work)| run.measure(name, work))
     })?;
-    times.write(folder.join("bench.cuprof"))?;
 
     let (passes, refused) = (Cell::new(0), Cell::new(0));
     let counted = Session::new(plan).cache(Cache::Flush).run(|pass| -> Result<(), String> {

@@ -17,7 +17,6 @@ use std::process::ExitCode;
 
 use common::tutorial::{Outcome, aggregate, fact, holds, median};
 use cuprof::bench::DURATION;
-use cuprof::counters::Plan;
 use cuprof::{Bench, Cache};
 use cuprof_workload::{Compiled, Gpu};
 
@@ -30,13 +29,7 @@ const PARTS: [(&str, [f64; 2]); 4] =
     [("two kernels", [4.0, 2.0]), ("multiply", [2.0, 1.0]), ("add", [2.0, 1.0]), ("one kernel", [3.0, 1.0])];
 
 fn main() -> ExitCode {
-    common::tutorial::run(measure, |_| {
-        match Plan::new("GH100", [READ, WRITTEN]) {
-            Ok(plan) => write!(std::io::stdout(), "the plan for an H100 or H200: {plan}")?,
-            Err(error) => writeln!(std::io::stdout(), "not planned either: {error}")?,
-        }
-        Ok(())
-    })
+    common::tutorial::run(measure, |_| common::tutorial::plan(&[READ, WRITTEN]))
 }
 
 fn measure(gpu: &Gpu, folder: &Path) -> Outcome {
@@ -53,6 +46,7 @@ fn measure(gpu: &Gpu, folder: &Path) -> Outcome {
     let report = Bench::new("a + b c")
         .cache(Cache::Flush)
         .metrics([READ, WRITTEN])
+        .output(folder.join("bench.cuprof")) // times, counters and launches
         .normalize_against("one kernel")
         .run(|run, ()| {
             run.measure("one kernel", || kernels.multiply_add(&stream, [&a, &b, &c], &mut sum.borrow_mut()))?;
@@ -61,7 +55,6 @@ fn measure(gpu: &Gpu, folder: &Path) -> Outcome {
                 run.measure("add", || kernels.add(&stream, [&a, &product.borrow()], &mut sum.borrow_mut()))
             })
         })?;
-    report.write(folder.join("bench.cuprof"))?;
     writeln!(out, "{report}")?;
 
     let l2 = fact(&report, "gpu.l2_bytes")?.parse::<f64>()? / MIB;

@@ -46,6 +46,7 @@ fn measure(gpu: &Gpu, folder: &Path) -> Outcome {
         let [for_clock, for_heat] = [Rc::clone(&monitor), Rc::clone(&monitor)];
         let report = Bench::new(format!("fp16 matmul, heat: {thermal:?}"))
             .runs(RUNS)
+            .output(folder.join(format!("{thermal:?}").to_lowercase()).with_extension("cuprof"))
             .thermal(thermal)
             .thermal_budget(Duration::from_secs(60)) // then it is an error, with what was measured so far
             .collect("cuda", Scope::Once, |_| cuda_version().map(Into::into).ok_or_else(|| "not told".into()))
@@ -57,7 +58,6 @@ fn measure(gpu: &Gpu, folder: &Path) -> Outcome {
             })
             .collect(ABSENT, Scope::Run, |_| Err("a GPU in a server has no fan".into()))
             .run(|run, ()| run.measure("matmul", || blas.multiply(&mut product.borrow_mut())))?;
-        report.write(folder.join(format!("{thermal:?}").to_lowercase()).with_extension("cuprof"))?;
         writeln!(out, "{report}")?;
 
         let (heading, rows) = csv(&report.compat_csv());

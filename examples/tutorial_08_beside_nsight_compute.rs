@@ -149,10 +149,10 @@ impl<'a> Work<'a> {
         self.gpu.gemm(&self.stream, &self.a, &self.b, &mut self.c.borrow_mut(), rows)
     }
 
-    fn measured(&self, cache: Cache, trace: Option<&Path>) -> Result<Report, Box<dyn Error>> {
+    fn measured(&self, cache: Cache, output: Option<&Path>) -> Result<Report, Box<dyn Error>> {
         let bench = Bench::new("matrix products").configs(ROWS).parameters(["rows"]);
         let bench = bench.runs(RUNS).warm_up(WARM_UP).cache(cache);
-        let bench = if let Some(trace) = trace { bench.trace(trace) } else { bench };
+        let bench = if let Some(output) = output { bench.output(output) } else { bench };
         Ok(bench.run(|run, rows| run.measure("matmul", || self.multiply(*rows)))?)
     }
 }

@@ -48,11 +48,11 @@ fn measure(gpu: &Gpu, folder: &Path) -> Outcome {
     }
     let profile = profiler.finish()?;
 
-    // A measurement, whose samples and aggregates are tables, too.
+    // A measurement, whose samples and aggregates are tables, too, beside its launches.
     let report = Bench::new("product")
         .cache(Cache::Flush)
+        .output(folder.join("bench.cuprof"))
         .run(|run, ()| run.measure("product", || gpu.gemm(&stream, &a, &b, &mut c, ROWS)))?;
-    report.write(folder.join("bench.cuprof"))?;
     fs::write(folder.join("processed_data.csv"), report.compat_csv())?;
 
     // Counters, where this user may read them.

@@ -51,10 +51,18 @@ fn row_of(table: Table) -> Result<&'static str, Box<dyn Error>> {
         Table::ApiCalls => "one runtime or driver call; if asked for (`Builder::api_calls`)",
         Table::Synchronizations => "one synchronising call; if asked for (`Builder::synchronizations`)",
         Table::MemoryOperations => "one allocation or release; if asked for (`Builder::memory_operations`)",
-        Table::Metrics => "one metric of one counted range or kernel; written by `counters::Counted::write`",
-        Table::Samples => "one measured value of one run; written by `bench::Report::write`",
-        Table::Aggregates => "what the samples of one metric are like; written by `bench::Report::write`",
-        Table::Compat => "what Nsight Python tells of one metric; written by `bench::Report::write`",
+        Table::Metrics => {
+            "one metric of one counted range or kernel; written by `counters::Counted::write`, `Bench::output` and `bench::Report::write`"
+        }
+        Table::Samples => {
+            "one measured value of one run; written by `Bench::output` and `bench::Report::write`"
+        }
+        Table::Aggregates => {
+            "what the samples of one metric are like; written by `Bench::output` and `bench::Report::write`"
+        }
+        Table::Compat => {
+            "what Nsight Python tells of one metric; written by `Bench::output` and `bench::Report::write`"
+        }
         Table::Env => "one fact about the run",
         Table::Losses => "one cause of loss, with its count",
         other => return Err(format!("{other} is not described").into()),

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use cuprof::bench::{Aggregate, DURATION, Report};
+use cuprof::counters::Plan;
 use cuprof_workload::Gpu;
 
 /// An error of any kind, as a sentence.
@@ -49,6 +50,15 @@ fn new_folder(folder: PathBuf) -> Result<PathBuf, Box<dyn Error>> {
             Err(format!("{folder}: {error}; choose another folder with --output, or remove this one").into())
         }
     }
+}
+
+/// Elsewhere: the plan for counting these metrics. That needs no GPU, but some versions of CUPTI a driver.
+pub fn plan(metrics: &[&str]) -> Outcome {
+    match Plan::new("GH100", metrics) {
+        Ok(plan) => write!(std::io::stdout(), "the plan for an H100 or H200: {plan}")?,
+        Err(error) => writeln!(std::io::stdout(), "not planned either: {error}")?,
+    }
+    Ok(())
 }
 
 /// Prints that a condition holds, or fails because it does not. A tutorial ends non-zero then.

@@ -55,7 +55,7 @@ pub(super) fn of(
             runs: group.len(),
             told: stats::describe(&sample, tick),
             achieved: stats::achieved_precision(&sample, tick),
-            stop_reason: stopped(first.config_index).filter(|_| first.run.is_some()),
+            stop_reason: stopped(first.config_index).filter(|_| first.order.is_some()),
             normalised: bases.and_then(|bases| bases.compare(&group)),
         })
     });
@@ -100,8 +100,8 @@ impl<'a> Bases<'a> {
         Self { baseline, values }
     }
 
-    /// The group's values over those of the baseline, from pairs of the same run. A counter has one value only, and so
-    /// no interval.
+    /// The group's values over those of the baseline, from pairs of the same run. Counters pair by their countings;
+    /// a single one has no interval.
     fn compare(&self, group: &[&RunSample]) -> Option<Normalised> {
         let first = group[0];
         let bases = self.values.get(&(first.config_index, &*first.metric))?;

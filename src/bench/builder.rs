@@ -26,6 +26,9 @@ pub const DEFAULT_RUNS: usize = 20;
 /// Runs of each configuration before those that are measured, by default.
 pub const DEFAULT_WARM_UP_RUNS: usize = 2;
 
+/// How often counters are counted in each configuration, by default.
+pub const DEFAULT_COUNTER_RUNS: usize = 1;
+
 /// For how long [`Bench::launch_ahead`] holds launches back at most, by default.
 pub const DEFAULT_LAUNCH_AHEAD_LIMIT: Duration = Duration::from_millis(500);
 
@@ -80,6 +83,7 @@ pub enum OnFailure {
 ///     .parameters(["n"])
 ///     .runs(20)
 ///     .cache(Cache::Flush)
+///     .output("precision.cuprof")
 ///     .derive("tflops", "TFLOP/s", |m, n: &usize| 2.0 * (*n as f64).powi(3) / m.duration_ns() / 1e3)
 ///     .normalize_against("fp32")
 ///     .run(|run, n| {
@@ -88,7 +92,6 @@ pub enum OnFailure {
 ///         run.measure("fp16", || launch(*n))
 ///     })?;
 /// print!("{report}");
-/// report.write("precision.cuprof")?;
 /// # Ok(())
 /// # }
 /// ```
@@ -97,7 +100,8 @@ pub enum OnFailure {
 /// warm up, and runs that are measured. Each of these waits while the GPU is too hot, calls the collectors, and runs the
 /// closure; what it [measures](Run::measure) finds the L2 cache in its state. Durations are those of the kernels' records
 /// of a traced session, without any replay: nothing of the flush or of the launching is in them. Counters, where
-/// asked for, are counted afterwards, when nothing is traced: the closure then runs once for each pass.
+/// asked for, are counted afterwards, when nothing is traced: the closure then runs once for each pass. Everything is in the
+/// report, and in a dataset if [asked for](Self::output).
 ///
 /// Where there is no GPU, no CUPTI, or another session runs, that is the error:
 ///
@@ -125,9 +129,11 @@ pub struct Bench<C = ()> {
     pub(super) stream: Option<Stream>,
     /// For how long launches are held back at most, if they are.
     pub(super) launch_ahead: Option<Duration>,
-    pub(super) trace: Option<PathBuf>,
+    pub(super) output: Option<PathBuf>,
+    pub(super) overwrite: bool,
     pub(super) input_fill: Option<String>,
     pub(super) metrics: Vec<String>,
+    pub(super) counter_runs: usize,
     pub(super) derived: Vec<Derived<C>>,
     pub(super) baseline: Option<String>,
     pub(super) kernels: KernelFilter,
@@ -176,9 +182,11 @@ impl Bench {
             thermal_budget: DEFAULT_THERMAL_BUDGET,
             stream: None,
             launch_ahead: None,
-            trace: None,
+            output: None,
+            overwrite: false,
             input_fill: None,
             metrics: Vec::new(),
+            counter_runs: DEFAULT_COUNTER_RUNS,
             derived: Vec::new(),
             baseline: None,
             kernels: KernelFilter::default(),
@@ -225,9 +233,11 @@ impl Bench {
             thermal_budget: self.thermal_budget,
             stream: self.stream,
             launch_ahead: self.launch_ahead,
-            trace: self.trace,
+            output: self.output,
+            overwrite: self.overwrite,
             input_fill: self.input_fill,
             metrics: self.metrics,
+            counter_runs: self.counter_runs,
             derived: derived.collect(),
             baseline: self.baseline,
             kernels: self.kernels,
@@ -334,11 +344,23 @@ impl<C: Config> Bench<C> {
         self
     }
 
-    /// Also writes what was traced as a dataset: a row of `launches` for each kernel, with its grid, registers and stream.
+    /// Writes everything as one dataset into this folder, `NAME.cuprof` by convention. While it is measured, each kernel
+    /// becomes a row of `launches`, with its grid, registers and stream; in the end, the tables of the report are added
+    /// ([`Report::write`] has these alone). That is so after an error as well; what a killed process leaves,
+    /// [`recover`](crate::recover) tidies.
+    ///
     /// Each use of an annotation is a row of `ranges`, whose `args` have the configuration and the run:
-    /// `{"config":0,"run":3}`. Warm-up runs are outside of them.
-    pub fn trace(mut self, folder: impl AsRef<Path>) -> Self {
-        self.trace = Some(folder.as_ref().to_owned());
+    /// `{"config":0,"run":3}`. `samples` name that row in `range_id`, and launches that are in no range inside of it do, too.
+    /// Kernels of warm-up runs and of set-up are in no annotation; those that flush the cache or hold launches back are in
+    /// `overheads`.
+    pub fn output(mut self, folder: impl AsRef<Path>) -> Self {
+        self.output = Some(folder.as_ref().to_owned());
+        self
+    }
+
+    /// Whether an [output](Self::output) that exists is replaced. Default: it is refused, before anything runs.
+    pub fn overwrite(mut self, overwrite: bool) -> Self {
+        self.overwrite = overwrite;
         self
     }
 
@@ -369,11 +391,21 @@ impl<C: Config> Bench<C> {
     }
 
     /// Metrics to measure, beside the durations ([`DURATION`], which may be named here and is measured in any case): all
-    /// others are hardware counters, counted in passes of their own: once in each configuration, so that they have no
-    /// interval. Where CUPTI is older than 13.0 Update 1, they are counted first, since kernels that were traced once stay
-    /// so there, and would change them.
+    /// others are hardware counters, by their names or those of [presets](crate::counters::Preset), counted in passes of their own, when all times were taken. Where CUPTI is older than
+    /// 13.0 Update 1, they are counted first, since kernels that were traced once stay so there, and would change them.
     pub fn metrics<S: Into<String>>(mut self, metrics: impl IntoIterator<Item = S>) -> Self {
         self.metrics.extend(metrics.into_iter().map(|metric| metric.into().trim().to_owned()));
+        self
+    }
+
+    /// Counts the [metrics](Self::metrics) so often in each configuration. Default: [`DEFAULT_COUNTER_RUNS`], once, which
+    /// leaves a counter without a spread and an interval: it is mostly the same each time.
+    ///
+    /// Each time takes what the first one takes: all passes again, with the closure run once for each, and some 0.2 s to
+    /// set up (an H200). The countings are runs of their own, numbered from 0. For what is [derived](Self::derive), the first
+    /// timed run goes with the first counting, and so on; where there are more timed runs, the countings are taken in turn.
+    pub fn counter_runs(mut self, runs: usize) -> Self {
+        self.counter_runs = runs;
         self
     }
 
@@ -450,13 +482,18 @@ impl<C: Config> Bench<C> {
     /// # Errors
     /// [`BenchError`], which has the report of what was measured so far. Before anything runs:
     /// [`Config`](ErrorKind::Config) where a setting is out of range, a metric does not exist on this GPU, or no
-    /// context is current; as [`Builder::start`](crate::Builder::start). Later: [`Timeout`](ErrorKind::Timeout) where
+    /// context is current; as [`Builder::start`](crate::Builder::start), for the [output](Self::output) as well. Later:
+    /// [`Io`](ErrorKind::Io) where that could not be written as a whole; [`Timeout`](ErrorKind::Timeout) where
     /// the GPU does not cool down; [`Call`](ErrorKind::Call) where the GPU failed; [`Program`](ErrorKind::Program) where
     /// a run failed and [`OnFailure::Stop`] was asked for, or where no annotation launched any kernel.
     pub fn run<R: Outcome>(mut self, work: impl FnMut(&Run<'_>, &C) -> R) -> Result<Report, BenchError> {
         self.apply_overrides();
         let mut rig = Live::new(&self);
-        super::engine::run(self, &mut rig, work)
+        if let Err(error) = rig.check_output() {
+            return Err(BenchError { error, report: Box::default() });
+        }
+        let measured = super::engine::run(self, &mut rig, work);
+        rig.write(measured)
     }
 
     /// What a harness was told counts, and not what the program says.
@@ -467,6 +504,7 @@ impl<C: Config> Bench<C> {
         }
         if is_test {
             (self.rule, self.warm_up, self.progress) = (StopRule::Fixed(runs.unwrap_or(1)), 0, false);
+            self.counter_runs = 1;
         }
     }
 
@@ -490,6 +528,12 @@ impl<C: Config> Bench<C> {
                 }
             }
             _ => {}
+        }
+        if self.counter_runs == 0 {
+            return wrong(
+                "counter_runs is 0".to_owned(),
+                "it must be at least 1; without metrics nothing is counted",
+            );
         }
         if !(self.stable_below > 0.0 && self.stable_below.is_finite()) {
             let what = format!("what is stable is to be below {}", self.stable_below);

@@ -13,7 +13,7 @@ use super::measured::Times;
 use super::order::Schedule;
 use super::progress::Progress;
 use super::report::{BenchError, Report};
-use super::results::{Counted, Results};
+use super::results::{Counted, CountedRun, Results};
 use super::rig::{Kernel, Opened, Region, Regions, Rig};
 use super::run::{Instance, Purpose, Run, Timing};
 use super::value::{Config, Outcome, Value};
@@ -109,26 +109,25 @@ pub(super) fn run<C: Config, R: Outcome>(
     rig: &mut dyn Rig,
     mut work: impl FnMut(&Run<'_>, &C) -> R,
 ) -> Result<Report, BenchError> {
-    let counters: Vec<String> = bench.metrics.iter().filter(|metric| *metric != DURATION).cloned().collect();
+    let is_counted = |metric: &String| metric != DURATION;
+    let asked: Vec<String> = bench.metrics.iter().filter(|metric| is_counted(metric)).cloned().collect();
     let ready = bench.validate().and_then(|parameters| {
-        if !counters.is_empty() {
-            rig.check_metrics(&counters)?;
-        }
-        Ok(parameters)
+        let counters = if asked.is_empty() { Vec::new() } else { rig.plan(&asked)? };
+        Ok((parameters, counters.into_iter().filter(is_counted).collect::<Vec<_>>()))
     });
-    let parameters = match ready {
-        Ok(parameters) => parameters,
+    let (parameters, counters) = match ready {
+        Ok(ready) => ready,
         Err(error) => return Err(BenchError { error, report: Box::default() }),
     };
     let mut collectors = std::mem::take(&mut bench.collectors);
     let mut timed = Timed { stopped: vec![None; bench.configs.len()], ..Timed::default() };
     timed.of_configs.resize(bench.configs.len(), Vec::new());
-    let mut counted = BTreeMap::new();
+    let mut counted = Vec::new();
     let is_first = !counters.is_empty() && rig.counts_first();
     if is_first {
         timed.counting_ns = rig.now_ns();
         let levels = nesting_levels(&bench, &mut work);
-        count(&bench, rig, &counters, levels, &mut work, &mut timed.warnings, &mut counted);
+        count(&bench, rig, levels, &mut work, &mut timed.warnings, &mut counted);
     }
     if let Err(error) = rig.start() {
         return Err(BenchError { error, report: Box::default() });
@@ -147,7 +146,10 @@ pub(super) fn run<C: Config, R: Outcome>(
     if error.is_none() && !counters.is_empty() && !is_first {
         timed.counting_ns = rig.now_ns();
         let levels = timed.nesting_levels();
-        count(&bench, rig, &counters, levels, &mut work, &mut timed.warnings, &mut counted);
+        count(&bench, rig, levels, &mut work, &mut timed.warnings, &mut counted);
+    }
+    if let Some(error) = &error {
+        timed.warnings.insert(0, format!("measuring failed: {error}"));
     }
     let results =
         Results { bench: &bench, parameters, timed: &timed, counted: &counted, counters: &counters };
@@ -406,20 +408,22 @@ fn nothing_measured(timed: &Timed) -> Option<Error> {
     })
 }
 
-/// Counts in passes of their own, configuration by configuration. What cannot be counted is told, and null.
+/// Counts in passes of their own, configuration by configuration, each as often as asked for. What cannot be counted is
+/// told, and null.
 fn count<C: Config, R: Outcome>(
     bench: &Bench<C>,
     rig: &mut dyn Rig,
-    counters: &[String],
     levels: u16,
     work: &mut impl FnMut(&Run<'_>, &C) -> R,
     warnings: &mut Vec<String>,
-    counted: &mut BTreeMap<usize, Vec<Counted>>,
+    counted: &mut Vec<CountedRun>,
 ) {
-    for (place, config) in bench.configs.iter().enumerate() {
+    let runs = |config_index| (0..bench.counter_runs).map(move |number| (config_index, number));
+    for (config_index, number) in (0..bench.configs.len()).flat_map(runs) {
+        let (config, start_ns) = (&bench.configs[config_index], rig.now_ns());
         let names = RefCell::new(Vec::new());
         let mut pass = 0;
-        let result = rig.count(counters, levels, &mut |regions| {
+        let result = rig.count(levels, &mut |regions| {
             names.borrow_mut().clear();
             let named = Named { regions, names: &names };
             let run = Run::new(pass, Purpose::Counting, Some(&named), &|_| {});
@@ -428,15 +432,18 @@ fn count<C: Config, R: Outcome>(
         });
         let names = names.into_inner();
         match result {
-            Ok(counts) => {
-                let named = counts.into_iter().filter_map(|count| {
-                    let (annotation, repeat) = names.get(count.range).cloned()?;
-                    Some(Counted { annotation, repeat, count })
+            Ok(rows) => {
+                let named = rows.into_iter().filter_map(|row| {
+                    let (annotation, repeat) = names.get(usize::try_from(row.range_index).ok()?).cloned()?;
+                    Some(Counted { annotation, repeat, row })
                 });
-                counted.insert(place, named.collect());
+                counted.push(CountedRun { config_index, number, start_ns, metrics: named.collect() });
             }
             Err(error) => {
-                warnings.push(format!("counters of configuration {place} were not counted: {error}"));
+                let what = format!("counters of configuration {config_index} were not counted: {error}");
+                if !warnings.contains(&what) {
+                    warnings.push(what);
+                }
                 // What keeps one configuration from being counted, other than its own work, keeps all.
                 if error.kind != ErrorKind::Program {
                     return;

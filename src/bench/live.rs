@@ -7,7 +7,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::builder::Bench;
 use super::progress;
-use super::rig::{Count, Gate, Kernel, Opened, Region, Regions, Rig, Work};
+use super::report::{BenchError, Report};
+use super::rig::{Gate, Kernel, Opened, Region, Regions, Rig, Work};
 use crate::channel::Arg;
 use crate::control::{
     Cache, ClockGuard, ClockRequest, Clocks, L2Control, LaunchGate, RunConditions, Thermal, ThermalGuard,
@@ -15,18 +16,18 @@ use crate::control::{
 use crate::counters::{Pass, Plan, Session};
 use crate::cupti::Libraries;
 use crate::driver::nvml::GpuReading;
-use crate::driver::{Context, Device, Driver, Stream};
+use crate::driver::{Context, Driver, Stream};
 use crate::error::{Error, ErrorKind, Result};
 use crate::losses::Loss;
 use crate::range::Range;
-use crate::table::rows::{InvalidReason, LaunchRow};
+use crate::table::rows::{InvalidReason, LaunchRow, MetricRow};
+use crate::table::writer::DatasetWriter;
 use crate::trace::{Observer, Profiler, precludes_counting};
 use crate::units::{Nanos, RangeId};
 
 /// How often NVML is asked: it answers in the time of many short runs.
 const ASK_EVERY: Duration = Duration::from_millis(50);
 
-#[derive(Debug)]
 pub(super) struct Live {
     cache: Cache,
     clocks: Clocks,
@@ -35,7 +36,10 @@ pub(super) struct Live {
     stream: Option<Stream>,
     /// For how long launches are held back at most, if they are.
     launch_ahead: Option<Duration>,
-    trace: Option<PathBuf>,
+    output: Option<PathBuf>,
+    overwrite: bool,
+    /// The dataset that launches were written to, once that is over.
+    dataset: Option<DatasetWriter>,
     progress: bool,
     began: Instant,
     plan: Option<Plan>,
@@ -52,7 +56,6 @@ struct Tracing {
     observer: Observer,
     driver: &'static Driver,
     context: Context,
-    device: Device,
     l2: L2Control,
     gate: Option<LaunchGate>,
     heat: ThermalGuard,
@@ -69,12 +72,6 @@ struct Tracing {
     waiting: Vec<LaunchRow>,
 }
 
-impl std::fmt::Debug for Tracing {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tracing").field("device", &self.device).finish_non_exhaustive()
-    }
-}
-
 impl Live {
     pub fn new<C>(bench: &Bench<C>) -> Self {
         Self {
@@ -84,7 +81,9 @@ impl Live {
             thermal_budget: bench.thermal_budget,
             stream: bench.stream,
             launch_ahead: bench.launch_ahead,
-            trace: bench.trace.clone(),
+            output: bench.output.clone(),
+            overwrite: bench.overwrite,
+            dataset: None,
             progress: bench.progress,
             began: Instant::now(),
             plan: None,
@@ -92,6 +91,29 @@ impl Live {
             run: (0, 0),
             facts: Vec::new(),
             clock_mode: "free".to_owned(),
+        }
+    }
+
+    /// Fails where there can be no dataset in the folder, before anything is measured for it.
+    pub fn check_output(&self) -> Result<()> {
+        self.output.as_deref().map_or(Ok(()), |folder| DatasetWriter::check(folder, self.overwrite))
+    }
+
+    /// Adds what was measured to the dataset that has the launches, whether measuring ended well or not.
+    pub fn write(&mut self, measured: Result<Report, BenchError>) -> Result<Report, BenchError> {
+        let Some(dataset) = self.dataset.take() else { return measured };
+        let (mut report, error) = match measured {
+            Ok(report) => (Box::new(report), None),
+            Err(BenchError { error, report }) => (report, Some(error)),
+        };
+        let written = report.add_to(dataset, true).err();
+        match (error, written) {
+            (None, None) => Ok(*report),
+            (Some(error), Some(written)) => {
+                report.warnings.push(format!("not everything is in the files: {written}"));
+                Err(BenchError { error, report })
+            }
+            (Some(error), None) | (None, Some(error)) => Err(BenchError { error, report }),
         }
     }
 
@@ -157,10 +179,11 @@ fn innermost(
 }
 
 impl Rig for Live {
-    fn check_metrics(&mut self, metrics: &[String]) -> Result<()> {
+    fn plan(&mut self, names: &[String]) -> Result<Vec<String>> {
         let (_, device) = Driver::get()?.current()?;
-        self.plan = Some(Plan::for_device(device.ordinal, metrics)?.complete()?);
-        Ok(())
+        let plan = self.plan.insert(Plan::for_device(device.ordinal, names)?.complete()?);
+        let missing = plan.missing().iter().map(|missing| missing.name.clone());
+        Ok(plan.metrics().iter().map(|planned| planned.asked.clone()).chain(missing).collect())
     }
 
     fn counts_first(&self) -> bool {
@@ -173,8 +196,8 @@ impl Rig for Live {
         let observer = Observer::default();
         let profiler =
             Profiler::builder().observer(observer.clone()).watch_waits(self.launch_ahead.is_some());
-        let profiler = match &self.trace {
-            Some(folder) => profiler.output(folder),
+        let profiler = match &self.output {
+            Some(folder) => profiler.output(folder).overwrite(self.overwrite),
             None => profiler,
         };
         let profiler = profiler.start()?;
@@ -213,7 +236,6 @@ impl Rig for Live {
             observer,
             driver,
             context,
-            device,
             l2,
             gate,
             heat,
@@ -289,6 +311,11 @@ impl Rig for Live {
         }
     }
 
+    fn range_id(&self, region: Region) -> Option<i64> {
+        self.output.as_ref()?;
+        RangeId::from_raw(region.0).map(RangeId::to_i64)
+    }
+
     fn after_run(&mut self) -> Result<()> {
         let tracing = self.tracing()?;
         tracing.driver.synchronize(tracing.context)
@@ -316,7 +343,8 @@ impl Rig for Live {
         let Some(mut tracing) = self.tracing.take() else { return Ok((Vec::new(), Vec::new())) };
         tracing.open.clear();
         let profiler = std::mem::replace(&mut tracing.profiler, Profiler::disabled());
-        let ended = profiler.finish();
+        let (ended, dataset) = profiler.finish_open();
+        self.dataset = dataset;
         self.facts.push(("bench.cache".to_owned(), tracing.l2.report().to_string()));
         self.facts.push(("bench.thermal".to_owned(), tracing.heat.report().to_string()));
         let kernels = tracing.take();
@@ -329,26 +357,12 @@ impl Rig for Live {
         Ok((kernels, losses))
     }
 
-    fn count(&mut self, metrics: &[String], levels: u16, work: &mut Work<'_>) -> Result<Vec<Count>> {
-        let plan = match &self.plan {
-            Some(plan) => plan.clone(),
-            None => {
-                self.check_metrics(metrics)?;
-                return self.count(metrics, levels, work);
-            }
-        };
-        let asked: Vec<String> = plan.metrics().iter().map(|planned| planned.asked.clone()).collect();
+    fn count(&mut self, levels: u16, work: &mut Work<'_>) -> Result<Vec<MetricRow>> {
+        let plan =
+            self.plan.clone().ok_or_else(|| Error::new(ErrorKind::Config, "nothing is to be counted"))?;
         let session = Session::new(plan).nesting_levels(levels).between_passes(L2Control::new(self.cache)?);
         let counted = session.run(|pass| work(&Passed(pass)))?;
-        let per_range = asked.len() + counted.plan.missing().len();
-        let rows = counted.rows().enumerate().map(|(at, row)| Count {
-            range: row.range_index,
-            metric: asked.get(at % per_range.max(1)).map_or(row.metric, String::as_str).to_owned(),
-            unit: row.unit.to_owned(),
-            value: row.value,
-            null_reason: row.null_reason.map(crate::counters::NullReason::as_str),
-        });
-        Ok(rows.collect())
+        Ok(counted.metric_rows())
     }
 
     fn cache_state(&self) -> &'static str {

@@ -30,7 +30,8 @@ mod value;
 mod tests;
 
 pub use builder::{
-    Bench, DEFAULT_LAUNCH_AHEAD_LIMIT, DEFAULT_RUNS, DEFAULT_WARM_UP_RUNS, DURATION, OnFailure,
+    Bench, DEFAULT_COUNTER_RUNS, DEFAULT_LAUNCH_AHEAD_LIMIT, DEFAULT_RUNS, DEFAULT_WARM_UP_RUNS, DURATION,
+    OnFailure,
 };
 pub use collectors::{Occasion, Scope};
 pub use harness::Harness;

@@ -19,8 +19,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::losses::{Cause, Loss};
 use crate::stats::{DEFAULT_STABLE_BELOW, StopReason};
 use crate::table::added::PARAMETER;
-use crate::table::columns::{Texts, float64, int64, uint32, value};
+use crate::table::columns::{Texts, float64, int64, uint16, uint32, value};
 use crate::table::reader::Dataset;
+use crate::table::rows::MetricRow;
 use crate::table::schema::Table;
 use crate::table::writer::PARTS;
 
@@ -29,7 +30,7 @@ pub(super) fn report(folder: &Path) -> Result<Report> {
     if !dataset.tables().any(|table| table == Table::Samples) {
         let what = format!("{} holds no measurement", folder.display());
         return Err(Error::new(ErrorKind::Format, what).with_hint(
-            "it has no table `samples`, which bench::Report::write makes; `cuprof summary` sums up a trace",
+            "it has no table `samples`, which Bench::output and bench::Report::write make; `cuprof summary` sums up a trace",
         ));
     }
     let (mut facts, mut warnings, mut notes) = (Vec::new(), BTreeMap::new(), Vec::new());
@@ -70,6 +71,7 @@ pub(super) fn report(folder: &Path) -> Result<Report> {
             stopped.get(&config).copied()
         }),
         samples,
+        counted: counted(&dataset.read(Table::Metrics)?)?,
         compat: Columns::default(),
         notes,
         losses: losses(&dataset)?,
@@ -126,6 +128,7 @@ fn samples(batches: &[RecordBatch]) -> Result<Vec<RunSample>> {
         let (configs, runs, orders) = (counts("config_index")?, counts("run")?, counts("order_index")?);
         let (blocks, repeats, launches) = (counts("block_index")?, counts("repeat")?, counts("n_launches")?);
         let values = float64(batch, at(batch, "value")?)?;
+        let ranges: Vec<Option<i64>> = numbers(whole("range_id")?).collect();
         let (starts, walls) = (whole("start_ns")?, whole("wall_ns")?);
         let conditions = conditions(batch, &throttles)?;
         let mode = |name: &Option<Arc<str>>| {
@@ -141,6 +144,7 @@ fn samples(batches: &[RecordBatch]) -> Result<Vec<RunSample>> {
                 start_ns: starts.value(row),
                 block: blocks[row],
                 annotation: text(&annotations[row]),
+                range_id: ranges[row],
                 repeat: repeats[row].unwrap_or_default(),
                 kernel: kernels[row].clone(),
                 metric: text(&metrics[row]),
@@ -157,6 +161,47 @@ fn samples(batches: &[RecordBatch]) -> Result<Vec<RunSample>> {
         }
     }
     Ok(samples)
+}
+
+/// The rows of `metrics`. They are of annotations, and never of a kernel.
+fn counted(batches: &[RecordBatch]) -> Result<Vec<MetricRow>> {
+    let (mut texts, mut rows) = (Texts::default(), Vec::new());
+    for batch in batches {
+        let mut words = |name| texts.of(batch, at(batch, name)?);
+        let (paths, metrics, asked) = (words("range_path")?, words("metric")?, words("asked")?);
+        let (reasons, units, chips) = (words("null_reason")?, words("unit")?, words("chip")?);
+        let (range_modes, replay_modes) = (words("range_mode")?, words("replay_mode")?);
+        let (caches, clocks, configs) = (words("cache_state")?, words("clock_mode")?, words("config")?);
+        let whole = |name| int64(batch, at(batch, name)?);
+        let small = |name| uint32(batch, at(batch, name)?);
+        let (ranges, indices, runs) = (whole("range_index")?, whole("config_index")?, whole("run")?);
+        let (passes, devices) = (small("passes")?, small("device")?);
+        let levels = uint16(batch, at(batch, "nesting_level")?)?;
+        let values = float64(batch, at(batch, "value")?)?;
+        let text = |text: &Option<Arc<str>>| text.clone().unwrap_or_default();
+        rows.extend((0..batch.num_rows()).map(|row| MetricRow {
+            range_path: paths[row].clone(),
+            range_index: ranges.value(row),
+            nesting_level: levels.value(row),
+            kernel: None,
+            metric: text(&metrics[row]),
+            asked: text(&asked[row]),
+            value: value(values, row),
+            null_reason: reasons[row].clone(),
+            unit: text(&units[row]),
+            passes: passes.value(row),
+            range_mode: text(&range_modes[row]),
+            replay_mode: text(&replay_modes[row]),
+            cache_state: text(&caches[row]),
+            clock_mode: text(&clocks[row]),
+            chip: text(&chips[row]),
+            device: devices.value(row),
+            config: configs[row].clone(),
+            config_index: value(indices, row),
+            run: value(runs, row),
+        }));
+    }
+    Ok(rows)
 }
 
 /// The conditions of each row; none where nothing is known of them.

@@ -16,7 +16,7 @@ use crate::names::StringPool;
 use crate::stats::{Comparison, Description, Interval, Outlier, Outliers, StopReason};
 use crate::summary::text::one_line;
 use crate::table::added::{Cell, PARAMETER};
-use crate::table::rows::{AggregateRow, AggregateValues, EnvRow, LossRow, SampleRow};
+use crate::table::rows::{AggregateRow, AggregateValues, EnvRow, LossRow, MetricRow, SampleRow};
 use crate::table::schema::Table;
 use crate::table::writer::{CloseReport, DatasetWriter, TableSink, WriterOptions};
 
@@ -26,7 +26,7 @@ use crate::table::writer::{CloseReport, DatasetWriter, TableSink, WriterOptions}
 pub struct RunSample {
     /// Which configuration, from 0.
     pub config_index: usize,
-    /// Which run of it, from 0; none for counters, which are not counted in the timed runs.
+    /// Which run of it, from 0; of counters, which are not counted in the timed runs, which counting of it.
     pub run: Option<usize>,
     /// Which run of all, in the order in which they were made; none for counters.
     pub order: Option<usize>,
@@ -37,6 +37,9 @@ pub struct RunSample {
     pub block: Option<usize>,
     /// The annotation.
     pub annotation: Arc<str>,
+    /// Its row in `ranges` ([`Bench::output`](super::Bench::output)), whose id its kernels have in `launches`; none for
+    /// counters, and where launches were not written.
+    pub range_id: Option<i64>,
     /// How often the annotation was used before in the same run.
     pub repeat: usize,
     /// The kernel, where this is the time of one of them; none for the whole annotation.
@@ -121,6 +124,8 @@ pub struct Report {
     pub(super) configs: Vec<Vec<Option<Value>>>,
     pub(super) samples: Vec<RunSample>,
     pub(super) aggregates: Vec<Aggregate>,
+    /// What counters counted, as rows of `metrics`.
+    pub(super) counted: Vec<MetricRow>,
     pub(super) compat: Columns,
     /// What collectors gave, as facts.
     pub(super) notes: Vec<(String, String)>,
@@ -159,7 +164,7 @@ impl From<BenchError> for Error {
 }
 
 impl Report {
-    /// The report of a dataset that [`write`](Self::write) made. It prints the same table, gives the same Markdown and CSV, and
+    /// The report of a dataset that [`Bench::output`](super::Bench::output) or [`write`](Self::write) made. It prints the same table, gives the same Markdown and CSV, and
     /// has the same samples and aggregates, without the distances to the slow-down limit, which files do not have.
     ///
     /// # Errors
@@ -258,19 +263,30 @@ impl Report {
         text::people(self)
     }
 
-    /// Writes a dataset with the tables `samples` and `aggregates`, in both of which each parameter is a column `p_<name>`;
-    /// `compat`, the table of [`compat_csv`](Self::compat_csv); `env` with what was in force, and `losses`.
+    /// Writes a dataset of the report alone, without launches: the tables `samples` and `aggregates`, in both of which each
+    /// parameter is a column `p_<name>`; `metrics`, with what counters counted; `compat`, the table of
+    /// [`compat_csv`](Self::compat_csv); `env` with what was in force, and `losses`. With
+    /// [`Bench::output`](super::Bench::output), all of this is written beside the launches without asking.
     ///
     /// # Errors
     /// [`OutputExists`](crate::ErrorKind::OutputExists) if something is there already, [`Io`](crate::ErrorKind::Io) if
     /// it cannot be written.
     pub fn write(&self, folder: impl AsRef<Path>) -> crate::error::Result<CloseReport> {
-        let options = WriterOptions {
-            tables: vec![Table::Samples, Table::Aggregates, Table::Compat],
-            provenance: self.facts.clone(),
-            ..WriterOptions::default()
-        };
+        let options = WriterOptions { provenance: self.facts.clone(), ..WriterOptions::default() };
         let mut writer = DatasetWriter::create(folder.as_ref(), options)?;
+        for Loss { cause, count, meaning } in self.losses.iter().copied() {
+            writer.loss(&LossRow { cause, count, meaning });
+        }
+        self.add_to(writer, false)
+    }
+
+    /// Adds the tables to a dataset that has the losses already, and closes it. Whether it has the samples' ranges, too.
+    pub(super) fn add_to(
+        &self,
+        mut writer: DatasetWriter,
+        has_ranges: bool,
+    ) -> crate::error::Result<CloseReport> {
+        writer.must_have([Table::Samples, Table::Aggregates, Table::Compat]);
         let mut texts = StringPool::default();
         let parameters = Columns::of_parameters(&self.parameters, &self.configs);
         writer.add_parameters(&parameters.added(PARAMETER, |name| format!("The parameter {name}.")));
@@ -278,21 +294,20 @@ impl Report {
         let cells_of = |config: usize| cells.get(config).cloned().unwrap_or_default();
         for sample in &self.samples {
             let cells = cells_of(sample.config_index);
-            writer.sample(&SampleRow { cells, ..self.sample_row(sample, &mut texts) });
+            let range_id = sample.range_id.filter(|_| has_ranges);
+            writer.sample(&SampleRow { cells, range_id, ..self.sample_row(sample, &mut texts) });
         }
         for aggregate in &self.aggregates {
             let cells = cells_of(aggregate.config_index);
             writer.aggregate(&AggregateRow { cells, ..self.aggregate_row(aggregate, &mut texts) });
         }
+        self.counted.iter().for_each(|row| writer.metric(row));
         let columns = self.compat.added("", |name| format!("The column {name} of Nsight Python."));
         writer.compat(&columns, &self.compat.cells().collect::<Vec<_>>());
         let warnings = self.warnings.iter().enumerate();
         let warnings = warnings.map(|(index, warning)| (format!("{WARNING}{index}"), warning.clone()));
         for (key, value) in self.facts.iter().chain(&self.notes).cloned().chain(warnings) {
             writer.env(&EnvRow { key, value });
-        }
-        for Loss { cause, count, meaning } in self.losses.iter().copied() {
-            writer.loss(&LossRow { cause, count, meaning });
         }
         let mut report = writer.close();
         match report.first_error.take() {
@@ -312,6 +327,7 @@ impl Report {
             start_ns: sample.start_ns,
             block: sample.block.map(signed),
             annotation: Arc::clone(&sample.annotation),
+            range_id: sample.range_id,
             repeat: signed(sample.repeat),
             kernel: sample.kernel.clone(),
             metric: Arc::clone(&sample.metric),
@@ -410,6 +426,6 @@ fn values(aggregate: &Aggregate, stable_below: f64) -> AggregateValues {
     }
 }
 
-fn signed(number: usize) -> i64 {
+pub(super) fn signed(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

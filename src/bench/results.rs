@@ -11,19 +11,30 @@ use super::compat;
 use super::engine::{Made, Timed};
 use super::facts::{BASELINE, CACHE_STATE, CLOCK_MODE, NAME, STABLE_BELOW, TICK};
 use super::measured::{Measured, Times, combined};
-use super::report::{Aggregate, Report, RunSample};
-use super::rig::{Count, Gate, Rig};
+use super::report::{Aggregate, Report, RunSample, signed};
+use super::rig::{Gate, Rig};
 use super::value::{Config, Value};
 use crate::names::StringPool;
 use crate::stats::{DEFAULT_MARGIN, tick_ns};
+use crate::table::rows::MetricRow;
 use crate::units::process_run;
+
+/// What counters gave for a configuration, all passes together.
+#[derive(Debug)]
+pub(super) struct CountedRun {
+    pub config_index: usize,
+    /// Which counting of it, from 0.
+    pub number: usize,
+    pub start_ns: i64,
+    pub metrics: Vec<Counted>,
+}
 
 /// A counted metric of one use of an annotation.
 #[derive(Debug)]
 pub(super) struct Counted {
     pub annotation: String,
     pub repeat: usize,
-    pub count: Count,
+    pub row: MetricRow,
 }
 
 /// Everything that a report is made from.
@@ -31,12 +42,11 @@ pub(super) struct Results<'a, C> {
     pub bench: &'a Bench<C>,
     pub parameters: Vec<String>,
     pub timed: &'a Timed,
-    /// By configuration.
-    pub counted: &'a BTreeMap<usize, Vec<Counted>>,
+    pub counted: &'a [CountedRun],
     pub counters: &'a [String],
 }
 
-/// Metrics of an annotation in a configuration.
+/// Metrics of an annotation, as they were counted once.
 type Counts = BTreeMap<String, f64>;
 
 /// The values of each metric, with their weights.
@@ -44,13 +54,13 @@ type Parts<'a> = BTreeMap<&'a str, Vec<(f64, f64)>>;
 
 impl<C: Config> Results<'_, C> {
     pub fn report(self, collectors: &[Collector<C>], rig: &dyn Rig) -> Report {
-        let (bench, timed) = (self.bench, self.timed);
+        let (bench, timed, counted) = (self.bench, self.timed, self.counted);
         let mut texts = StringPool::default();
         let mut samples = Vec::new();
         let mut durations = Vec::new();
         for (order, run) in timed.runs.iter().enumerate() {
             for place in 0..run.instances.len() {
-                self.of_instance(order, run, place, &mut texts, &mut samples);
+                self.of_instance(rig, order, run, place, &mut texts, &mut samples);
             }
         }
         for sample in samples.iter().filter(|sample| &*sample.metric == DURATION) {
@@ -59,7 +69,7 @@ impl<C: Config> Results<'_, C> {
         let tick = tick_ns(&durations);
         self.of_counters(&mut texts, &mut samples);
         // What is derived comes after what it is derived from.
-        self.derived(&mut texts, &mut samples);
+        self.derived(rig, &mut texts, &mut samples);
         let mut warnings = timed.warnings.clone();
         let baseline = bench.baseline.as_deref();
         let aggregates = aggregates::of(&samples, tick, baseline, |config| timed.stopped[config]);
@@ -72,6 +82,7 @@ impl<C: Config> Results<'_, C> {
             configs: configs.collect(),
             samples,
             aggregates,
+            counted: Vec::new(),
             compat: Columns::default(),
             notes: notes.iter().flat_map(Notes::facts).collect(),
             losses: timed.losses.clone(),
@@ -83,6 +94,7 @@ impl<C: Config> Results<'_, C> {
             parameters: self.parameters,
             baseline: bench.baseline.clone(),
         };
+        report.counted = counted.iter().flat_map(|run| rows_of(&report, run, &mut texts)).collect();
         report.compat = compat::table(&report, &notes);
         report
     }
@@ -100,6 +112,7 @@ impl<C: Config> Results<'_, C> {
     /// The samples of one use of an annotation: its times, and the time of each of its kernels.
     fn of_instance(
         &self,
+        rig: &dyn Rig,
         order: usize,
         run: &Made,
         place: usize,
@@ -117,6 +130,7 @@ impl<C: Config> Results<'_, C> {
             start_ns: run.start_ns,
             block: Some(run.block),
             annotation: texts.intern(&instance.name),
+            range_id: rig.range_id(instance.region),
             repeat,
             kernel: None,
             metric: texts.intern(DURATION),
@@ -159,53 +173,57 @@ impl<C: Config> Results<'_, C> {
 
     /// A sample for each counted metric; null where it could not be counted.
     fn of_counters(&self, texts: &mut StringPool, samples: &mut Vec<RunSample>) {
-        for (config_index, counted) in self.counted {
-            for Counted { annotation, repeat, count } in counted {
-                samples.push(RunSample {
-                    config_index: *config_index,
-                    run: None,
-                    order: None,
-                    start_ns: self.timed.counting_ns,
-                    block: None,
+        if self.counters.is_empty() {
+            return;
+        }
+        let runs = |config| (0..self.bench.counter_runs).map(move |number| (config, number));
+        for (config_index, number) in (0..self.bench.configs.len()).flat_map(runs) {
+            let is_it = |run: &&CountedRun| (run.config_index, run.number) == (config_index, number);
+            let run = self.counted.iter().find(is_it);
+            let base = RunSample {
+                config_index,
+                run: Some(number),
+                order: None,
+                start_ns: run.map_or(self.timed.counting_ns, |run| run.start_ns),
+                block: None,
+                annotation: Arc::default(),
+                range_id: None,
+                repeat: 0,
+                kernel: None,
+                metric: Arc::default(),
+                unit: Arc::default(),
+                value: None,
+                valid: false,
+                invalid_reason: None,
+                outlier: None,
+                launches: 0,
+                launch_mode: None,
+                wall_ns: None,
+                conditions: None,
+            };
+            if let Some(run) = run {
+                // The time of a counted range has that between its kernels, and what counting takes: it is no duration.
+                let counted = run.metrics.iter().filter(|counted| &*counted.row.metric != DURATION);
+                let sample = |Counted { annotation, repeat, row }: &Counted| RunSample {
                     annotation: texts.intern(annotation),
                     repeat: *repeat,
-                    kernel: None,
-                    metric: texts.intern(&count.metric),
-                    unit: texts.intern(&count.unit),
-                    value: count.value,
-                    valid: count.value.is_some(),
-                    invalid_reason: count.null_reason.map(|reason| texts.intern(reason)),
-                    outlier: None,
-                    launches: 0,
-                    launch_mode: None,
-                    wall_ns: None,
-                    conditions: None,
-                });
+                    metric: Arc::clone(&row.asked),
+                    unit: Arc::clone(&row.unit),
+                    value: row.value,
+                    valid: row.value.is_some(),
+                    invalid_reason: row.null_reason.clone(),
+                    ..base.clone()
+                };
+                samples.extend(counted.map(sample));
+                continue;
             }
-        }
-        let missing = (0..self.bench.configs.len()).filter(|place| !self.counted.contains_key(place));
-        for config_index in missing.filter(|_| !self.counters.is_empty()) {
             for annotation in self.annotations(config_index) {
                 for metric in self.counters {
                     samples.push(RunSample {
-                        config_index,
-                        run: None,
-                        order: None,
-                        start_ns: self.timed.counting_ns,
-                        block: None,
                         annotation: texts.intern(&annotation),
-                        repeat: 0,
-                        kernel: None,
                         metric: texts.intern(metric),
-                        unit: texts.intern(""),
-                        value: None,
-                        valid: false,
                         invalid_reason: Some(texts.intern("not_counted")),
-                        outlier: None,
-                        launches: 0,
-                        launch_mode: None,
-                        wall_ns: None,
-                        conditions: None,
+                        ..base.clone()
                     });
                 }
             }
@@ -225,7 +243,7 @@ impl<C: Config> Results<'_, C> {
         names
     }
 
-    fn derived(&self, texts: &mut StringPool, samples: &mut Vec<RunSample>) {
+    fn derived(&self, rig: &dyn Rig, texts: &mut StringPool, samples: &mut Vec<RunSample>) {
         if self.bench.derived.is_empty() {
             return;
         }
@@ -236,7 +254,8 @@ impl<C: Config> Results<'_, C> {
                 let times = self.times(run, place);
                 let repeat =
                     run.instances[..place].iter().filter(|other| other.name == instance.name).count();
-                let counts = counts.get(&(run.config, instance.name.as_str())).unwrap_or(&none);
+                let counts = counts.get(&(run.config, instance.name.as_str()));
+                let counts = counts.map_or(&none, |countings| &countings[run.number % countings.len()]);
                 for derived in &self.bench.derived {
                     let value = times.as_ref().ok().and_then(|times| {
                         let measured =
@@ -255,6 +274,7 @@ impl<C: Config> Results<'_, C> {
                         start_ns: run.start_ns,
                         block: Some(run.block),
                         annotation: texts.intern(&instance.name),
+                        range_id: rig.range_id(instance.region),
                         repeat,
                         kernel: None,
                         metric: texts.intern(&derived.name),
@@ -273,26 +293,28 @@ impl<C: Config> Results<'_, C> {
         }
     }
 
-    /// The counted metrics of each annotation; of one that is used several times in a run, all of them together.
-    fn counts(&self) -> BTreeMap<(usize, &str), Counts> {
+    /// The metrics of each annotation, from each counting that has it; of one that is used several times in a run, all of
+    /// them together.
+    fn counts(&self) -> BTreeMap<(usize, &str), Vec<Counts>> {
         let weights = self.weights();
-        let mut parts: BTreeMap<(usize, &str), Parts<'_>> = BTreeMap::new();
-        for (config, counted) in self.counted {
-            for Counted { annotation, repeat, count } in counted {
-                let metrics = parts.entry((*config, annotation.as_str())).or_default();
-                let weight = weights.get(&(*config, annotation.as_str(), *repeat)).copied().unwrap_or(0.0);
-                if let Some(value) = count.value {
-                    metrics.entry(&count.metric).or_default().push((value, weight));
+        let mut counts: BTreeMap<(usize, &str), Vec<Counts>> = BTreeMap::new();
+        for CountedRun { config_index, metrics, .. } in self.counted {
+            let mut parts: BTreeMap<(usize, &str), Parts<'_>> = BTreeMap::new();
+            for Counted { annotation, repeat, row } in metrics {
+                let of_annotation = parts.entry((*config_index, annotation.as_str())).or_default();
+                let weight = weights.get(&(*config_index, annotation.as_str(), *repeat)).copied();
+                if let Some(value) = row.value {
+                    of_annotation.entry(&row.asked).or_default().push((value, weight.unwrap_or(0.0)));
                 }
             }
+            for (key, metrics) in parts {
+                let whole = metrics
+                    .into_iter()
+                    .filter_map(|(metric, parts)| Some((metric.to_owned(), combined(metric, &parts)?)));
+                counts.entry(key).or_default().push(whole.collect());
+            }
         }
-        let whole = parts.into_iter().map(|(key, metrics)| {
-            let metrics = metrics
-                .into_iter()
-                .filter_map(|(metric, parts)| Some((metric.to_owned(), combined(metric, &parts)?)));
-            (key, metrics.collect())
-        });
-        whole.collect()
+        counts
     }
 
     /// How long each use of an annotation takes, all valid runs together: they are equally many for each use.
@@ -389,7 +411,7 @@ impl<C: Config> Results<'_, C> {
             let all = self.timed.runs.len();
             warnings.push(format!("the GPU was slowed down by power or heat in {throttled} of {all} runs"));
         }
-        if !self.counted.is_empty() {
+        if !self.counted.is_empty() && self.bench.counter_runs == 1 {
             warnings.push("counters are counted once in each configuration, and have no interval".to_owned());
         }
         if !self.bench.kernels.is_empty() && !self.counters.is_empty() {
@@ -443,9 +465,24 @@ impl<C: Config> Results<'_, C> {
             (CLOCK_MODE.to_owned(), rig.clock_mode()),
             ("process.run".to_owned(), process_run().to_owned()),
         ];
+        if !self.counters.is_empty() {
+            facts.push(("bench.counter_runs".to_owned(), bench.counter_runs.to_string()));
+        }
         facts.extend(bench.input_fill.iter().map(|fill| ("bench.input_fill".to_owned(), fill.clone())));
         facts.extend(bench.baseline.clone().map(|baseline| (BASELINE.to_owned(), baseline)));
         facts.extend(rig.facts());
         facts
     }
+}
+
+/// The rows of `metrics` from a counting.
+fn rows_of(report: &Report, run: &CountedRun, texts: &mut StringPool) -> Vec<MetricRow> {
+    let config = texts.intern(&report.config_text(run.config_index));
+    let row = |counted: &Counted| MetricRow {
+        config: Some(Arc::clone(&config)),
+        config_index: Some(signed(run.config_index)),
+        run: Some(signed(run.number)),
+        ..counted.row.clone()
+    };
+    run.metrics.iter().map(row).collect()
 }

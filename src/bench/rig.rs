@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::control::RunConditions;
 use crate::error::Result;
 use crate::losses::Loss;
-use crate::table::rows::KernelName;
+use crate::table::rows::{KernelName, MetricRow};
 
 /// One annotated stretch of one run, numbered by its rig.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -37,18 +37,6 @@ pub(super) struct Kernel {
     pub invalid: Option<&'static str>,
 }
 
-/// A metric of an annotation, as counters gave it.
-#[derive(Clone, Debug)]
-pub(super) struct Count {
-    /// Which opened range of a pass it belongs to, from 0.
-    pub range: usize,
-    /// The metric, by the name that was asked for.
-    pub metric: String,
-    pub unit: String,
-    pub value: Option<f64>,
-    pub null_reason: Option<&'static str>,
-}
-
 /// Opens annotations, which end when what it returns is dropped.
 pub(super) trait Regions {
     fn open<'a>(&'a self, name: &str) -> Box<dyn Opened + 'a>;
@@ -69,8 +57,8 @@ pub(super) type Work<'w> =
 /// Runs are made like this: `before_run`, for each annotation `before_region`, `open`, `after_region`, `close`, then
 /// `after_run`; around annotations inside of others only `open` and `close`.
 pub(super) trait Rig {
-    /// Fails where the metrics cannot be counted here; before anything is measured.
-    fn check_metrics(&mut self, metrics: &[String]) -> Result<()>;
+    /// The metrics that these names stand for; fails where they cannot be counted here. Before anything is measured.
+    fn plan(&mut self, names: &[String]) -> Result<Vec<String>>;
     /// Whether counters have to be counted before anything is traced, since they could not be afterwards.
     fn counts_first(&self) -> bool;
     /// Begins to trace.
@@ -89,6 +77,8 @@ pub(super) trait Rig {
     fn after_region(&mut self) -> Gate;
     fn open(&mut self, name: &str) -> Region;
     fn close(&mut self, region: Region);
+    /// Its id in `ranges`, where these are written.
+    fn range_id(&self, region: Region) -> Option<i64>;
     /// Waits for what the run launched.
     fn after_run(&mut self) -> Result<()>;
     /// What the GPU was like since it was last asked. None: it is too early to ask again, unless it is the `last` time.
@@ -97,8 +87,9 @@ pub(super) trait Rig {
     fn collect(&mut self) -> Result<Vec<Kernel>>;
     /// Ends tracing: the kernels that are left, and what was lost.
     fn stop(&mut self) -> Result<(Vec<Kernel>, Vec<Loss>)>;
-    /// Runs the work in passes and counts, with annotations as deep in each other as `levels` says.
-    fn count(&mut self, metrics: &[String], levels: u16, work: &mut Work<'_>) -> Result<Vec<Count>>;
+    /// Runs the work in passes and counts what was planned, with annotations as deep in each other as `levels` says. A row's `range_index` is
+    /// the number of the annotation in each of the passes.
+    fn count(&mut self, levels: u16, work: &mut Work<'_>) -> Result<Vec<MetricRow>>;
     /// In one word, as tables have it.
     fn cache_state(&self) -> &'static str;
     /// In one word, as tables have it.

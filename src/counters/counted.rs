@@ -216,7 +216,7 @@ impl Counted {
             ..WriterOptions::default()
         };
         let mut writer = DatasetWriter::create(folder.as_ref(), options)?;
-        self.metric_rows(|row| writer.metric(row));
+        self.metric_rows().iter().for_each(|row| writer.metric(row));
         facts.into_iter().for_each(|(key, value)| writer.env(&EnvRow { key, value }));
         let mut report = writer.close();
         match report.first_error.take() {
@@ -225,17 +225,18 @@ impl Counted {
         }
     }
 
-    pub(super) fn metric_rows(&self, mut sink: impl FnMut(&MetricRow)) {
+    /// The rows of `metrics`.
+    pub(crate) fn metric_rows(&self) -> Vec<MetricRow> {
         let mut texts = StringPool::default();
         let asked: Vec<_> = self.plan.metrics().iter().map(|planned| planned.asked.as_str()).collect();
         let per_range = asked.len() + self.plan.missing().len();
-        for (at, row) in self.rows().enumerate() {
+        let row = |(at, row): (usize, Row<'_>)| {
             let asked = asked.get(at % per_range.max(1)).copied().unwrap_or(row.metric);
             let kernel = row.range.kernel.as_deref().zip(row.range.kernel_mangled.as_deref());
             let kernel = kernel.map(|(demangled, mangled)| {
                 Arc::new(KernelName { mangled: texts.intern(mangled), demangled: texts.intern(demangled) })
             });
-            sink(&MetricRow {
+            MetricRow {
                 range_path: row.range.path.as_deref().map(|path| texts.intern(path)),
                 range_index: i64::try_from(row.range_index).unwrap_or(i64::MAX),
                 nesting_level: row.range.level,
@@ -243,17 +244,21 @@ impl Counted {
                 metric: texts.intern(row.metric),
                 asked: texts.intern(asked),
                 value: row.value,
-                null_reason: row.null_reason.map(NullReason::as_str),
+                null_reason: row.null_reason.map(|reason| texts.intern(reason.as_str())),
                 unit: texts.intern(row.unit),
                 passes: u32::try_from(row.passes).unwrap_or(u32::MAX),
-                range_mode: row.replay.range_mode(),
-                replay_mode: row.replay.replay_mode(),
+                range_mode: texts.intern(row.replay.range_mode()),
+                replay_mode: texts.intern(row.replay.replay_mode()),
                 cache_state: texts.intern(&self.cache_state),
                 clock_mode: texts.intern(&self.clock_mode),
                 chip: texts.intern(self.plan.chip()),
                 device: self.device,
-            });
-        }
+                config: None,
+                config_index: None,
+                run: None,
+            }
+        };
+        self.rows().enumerate().map(row).collect()
     }
 }
 

@@ -60,14 +60,12 @@ impl Profiler {
         let number = self.suspensions();
         let (counted, resumed) = self.suspended(|| session.run_with(between, Instant::now(), &mut work))?;
         let counted = counted?;
-        let mut rows = Vec::new();
-        counted.metric_rows(|row| rows.push(row.clone()));
         let of_this = |key: &str| match key.split_once('.') {
             Some((counters, rest)) => format!("{counters}.{number}.{rest}"),
             None => format!("{key}.{number}"),
         };
         let facts = counted.facts.iter().map(|(key, value)| (of_this(key), value.clone()));
-        self.add_metrics(rows, facts.collect());
+        self.add_metrics(counted.metric_rows(), facts.collect());
         resumed.map(|()| counted)
     }
 }

@@ -100,7 +100,7 @@ impl Measurements {
         if rows == 0 {
             let path = members.first().map(|member| member.path.display().to_string()).unwrap_or_default();
             return Err(Error::new(ErrorKind::Format, format!("nothing was measured in {path}")).with_hint(
-                "bench::Report::write makes datasets with the tables samples and aggregates; of a trace, draw the kernels' share",
+                "Bench::output and bench::Report::write make datasets with the tables samples and aggregates; of a trace, draw the kernels' share",
             ));
         }
         found.read_aggregates(collection, filter)?;

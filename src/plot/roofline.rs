@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
@@ -15,6 +16,7 @@ use super::scale::{Scale, Spacing};
 use super::scene::{Anchor, Area, Label, Scene, Shape};
 use super::unit::{Unit, digits};
 use crate::analysis::{Collection, Filter};
+use crate::compare::DEFAULT_METRIC;
 use crate::counters::{self, Roofline};
 use crate::error::{Error, ErrorKind, Result};
 use crate::table::columns::{Texts, float64, int64, value};
@@ -59,7 +61,8 @@ struct Roof {
 /// Draws a roofline of what was counted: for each range or kernel the floating-point operations by second over those by
 /// byte of device memory, below the peaks that were counted with them. What was counted several times is several points.
 ///
-/// Times are those of traced ranges of the same path, where the dataset has both, else the counted ones, which are longer.
+/// Times are those that were measured of the annotation in its configuration, or of traced ranges of the same path, where the
+/// dataset has them, else the counted ones, which are longer.
 /// Ranges without floating-point operations have no place in it, and are listed.
 ///
 /// # Errors
@@ -260,21 +263,25 @@ struct Counted {
     name: String,
     /// The range's path; none for a kernel.
     path: Option<Arc<str>>,
+    /// The number of the configuration, where it was measured in one.
+    config: Option<i64>,
     values: FxHashMap<Arc<str>, f64>,
 }
 
 /// One number for each metric of each range of each session.
 fn read(collection: &Collection, filter: &Filter) -> Result<Vec<Point>> {
-    const COLUMNS: [&str; 6] = ["range_index", "range_path", "kernel", "metric", "asked", "value"];
+    const COLUMNS: [&str; 9] =
+        ["range_index", "range_path", "kernel", "metric", "asked", "value", "config", "config_index", "run"];
     let members = collection.members();
     let (sources, _) = names_and_gpus(collection);
-    let mut ranges: BTreeMap<(usize, i64), Counted> = BTreeMap::new();
+    let mut ranges: BTreeMap<(usize, [Option<i64>; 3]), Counted> = BTreeMap::new();
     for (source, group) in collection.groups(Table::Metrics) {
         for batch in members[source].dataset.scan(&group, &COLUMNS) {
             let batch = batch?;
             let words = |column| Texts::default().of(&batch, column);
             let (paths, kernels, metrics, asked) = (words(1)?, words(2)?, words(3)?, words(4)?);
-            let (indices, values) = (int64(&batch, 0)?, float64(&batch, 5)?);
+            let (indices, values, configs) = (int64(&batch, 0)?, float64(&batch, 5)?, words(6)?);
+            let (config_indices, runs) = (int64(&batch, 7)?, int64(&batch, 8)?);
             for row in 0..batch.num_rows() {
                 let (path, kernel) = (&paths[row], &kernels[row]);
                 let by_kernel = filter
@@ -289,10 +296,17 @@ fn read(collection: &Collection, filter: &Filter) -> Result<Vec<Point>> {
                     continue;
                 }
                 let name = kernel.as_deref().or(path.as_deref()).unwrap_or("?").to_owned();
+                let name = match configs[row].as_deref() {
+                    None | Some("") => name,
+                    Some(config) => format!("{name}, {config}"),
+                };
                 let name = if members.len() > 1 { format!("{}: {name}", sources[source]) } else { name };
                 let path = path.clone().filter(|_| kernel.is_none());
-                let entry = ranges.entry((source, indices.value(row)));
-                let found = entry.or_insert_with(|| Counted { name, path, values: FxHashMap::default() });
+                // Each counting of a configuration is a session.
+                let config = value(config_indices, row);
+                let entry = ranges.entry((source, [config, value(runs, row), value(indices, row)]));
+                let found =
+                    entry.or_insert_with(|| Counted { name, path, config, values: FxHashMap::default() });
                 if let Some(number) = value(values, row) {
                     for name in [&metrics[row], &asked[row]].into_iter().flatten() {
                         found.values.insert(Arc::clone(name), number);
@@ -301,19 +315,40 @@ fn read(collection: &Collection, filter: &Filter) -> Result<Vec<Point>> {
             }
         }
     }
-    let traced = traced(collection)?;
-    let points = ranges.into_iter().filter_map(|((source, _), Counted { name, path, values })| {
-        let given = path.and_then(|path| traced.get(&(source, path)).copied());
-        let given = given.map(std::time::Duration::from_nanos);
+    let (traced, measured) = (traced(collection)?, measured(collection)?);
+    let points = ranges.into_iter().filter_map(|((source, _), Counted { name, path, config, values })| {
+        let given = path.and_then(|path| match config {
+            None => traced.get(&(source, path)).copied(),
+            Some(config) => measured
+                .get(&(source, config))?
+                .iter()
+                .filter(|(annotation, _)| path.strip_suffix(&***annotation).is_some_and(ends_a_name))
+                .max_by_key(|(annotation, _)| annotation.len())
+                .map(|(_, time)| *time),
+        });
         let verdict = Roofline::new(|metric| values.get(metric).copied(), given)?;
         Some(Point { name, verdict })
     });
     Ok(points.collect())
 }
 
+/// Whether a path goes on with a whole name after this.
+fn ends_a_name(around: &str) -> bool {
+    around.is_empty() || around.ends_with('/')
+}
+
+/// Sums, with the number of what is in them.
+type Sums<K> = FxHashMap<K, (f64, u32)>;
+
+/// The mean of each.
+fn means<K: Eq + std::hash::Hash>(sums: Sums<K>) -> impl Iterator<Item = (K, Duration)> {
+    let mean = |(sum, count): (f64, u32)| Duration::try_from_secs_f64(sum / f64::from(count) / 1e9).ok();
+    sums.into_iter().filter_map(move |(key, sum)| Some((key, mean(sum)?)))
+}
+
 /// The mean time of the kernels of each traced range, by dataset and path.
-fn traced(collection: &Collection) -> Result<FxHashMap<(usize, Arc<str>), u64>> {
-    let mut sums: FxHashMap<(usize, Arc<str>), (i64, i64)> = FxHashMap::default();
+fn traced(collection: &Collection) -> Result<FxHashMap<(usize, Arc<str>), Duration>> {
+    let mut sums = Sums::default();
     for (source, group) in collection.groups(Table::Ranges) {
         for batch in
             collection.members()[source].dataset.scan(&group, &["range_path", "n_launches", "gpu_sum_ns"])
@@ -324,12 +359,36 @@ fn traced(collection: &Collection) -> Result<FxHashMap<(usize, Arc<str>), u64>> 
             for (row, path) in paths.into_iter().enumerate() {
                 let Some(path) = path.filter(|_| launches[row] > 0 && times[row] > 0) else { continue };
                 let (sum, count) = sums.entry((source, path)).or_default();
-                (*sum, *count) = (*sum + times[row], *count + 1);
+                (*sum, *count) = (*sum + times[row] as f64, *count + 1); // CAST: exact below 104 days
             }
         }
     }
-    Ok(sums
-        .into_iter()
-        .filter_map(|(key, (sum, count))| Some((key, u64::try_from(sum / count).ok()?)))
-        .collect())
+    Ok(means(sums).collect())
+}
+
+/// The mean time of each annotation that was measured, by dataset and configuration.
+fn measured(collection: &Collection) -> Result<FxHashMap<(usize, i64), FxHashMap<Arc<str>, Duration>>> {
+    const COLUMNS: [&str; 5] = ["config_index", "annotation", "kernel", "metric", "value"];
+    let mut sums = Sums::default();
+    for (source, group) in collection.groups(Table::Samples) {
+        for batch in collection.members()[source].dataset.scan(&group, &COLUMNS) {
+            let batch = batch?;
+            let words = |column| Texts::default().of(&batch, column);
+            let (annotations, kernels, metrics) = (words(1)?, words(2)?, words(3)?);
+            let (configs, values) = (int64(&batch, 0)?.values(), float64(&batch, 4)?);
+            for (row, annotation) in annotations.into_iter().enumerate() {
+                let is_time = metrics[row].as_deref() == Some(DEFAULT_METRIC) && kernels[row].is_none();
+                let Some((annotation, ns)) = annotation.zip(value(values, row)).filter(|_| is_time) else {
+                    continue;
+                };
+                let (sum, count) = sums.entry((source, configs[row], annotation)).or_default();
+                (*sum, *count) = (*sum + ns, *count + 1);
+            }
+        }
+    }
+    let mut times: FxHashMap<_, FxHashMap<_, _>> = FxHashMap::default();
+    for ((source, config, annotation), time) in means(sums) {
+        times.entry((source, config)).or_default().insert(annotation, time);
+    }
+    Ok(times)
 }

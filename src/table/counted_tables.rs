@@ -11,7 +11,8 @@ table! {
     Metrics(row: &MetricRow) {
         /// Names of the range and those around it, joined by `/`; null for a kernel outside every range.
         range_path: Nullable<Words<Arc<str>>> = row.range_path.as_ref();
-        /// Number of the range or kernel in its session, from 0, in the order in which they began.
+        /// Number of the range or kernel in its session, from 0, in the order in which they began. Of a measurement, each
+        /// counting of a configuration is a session.
         range_index: Delta<i64> = row.range_index;
         /// How deep the range lies in others of the session, from 1.
         nesting_level: Coded<u16> = row.nesting_level;
@@ -27,15 +28,15 @@ table! {
         /// Value in `unit`; null where there is none, see `null_reason`.
         value: Nullable<Reals> = row.value;
         /// Why there is no value: `not_on_chip`, `not_a_number`, `not_evaluated`, `no_data`; null where there is one.
-        null_reason: Nullable<Words<&'static str>> = row.null_reason.as_ref();
+        null_reason: Nullable<Words<Arc<str>>> = row.null_reason.as_ref();
         /// Unit of the value, derived from the metric's suffix; empty where the metric is not known.
         unit: Words<Arc<str>> = &row.unit;
         /// Passes that the whole set of metrics took, for one nesting level.
         passes: Coded<u32> = row.passes;
         /// `user`: a range of the program; `auto`: one kernel.
-        range_mode: Words<&'static str> = &row.range_mode;
+        range_mode: Words<Arc<str>> = &row.range_mode;
         /// `user`: the program's code ran once for each pass; `kernel`: each kernel was repeated.
-        replay_mode: Words<&'static str> = &row.replay_mode;
+        replay_mode: Words<Arc<str>> = &row.replay_mode;
         /// State of the L2 cache before each range, `none` where nothing was done to it.
         cache_state: Words<Arc<str>> = &row.cache_state;
         /// The clocks: `fixed_frequency` where somebody pinned them, `free` otherwise.
@@ -44,5 +45,11 @@ table! {
         chip: Words<Arc<str>> = &row.chip;
         /// Device ordinal in the process.
         device: Coded<u32> = row.device;
+        /// The configuration of a measurement in words, as in `samples`; null where this was counted otherwise.
+        config: Nullable<Words<Arc<str>>> = row.config.as_ref();
+        /// Number of the configuration, from 0; null as `config`.
+        config_index: Nullable<Coded<i64>> = row.config_index;
+        /// Which counting of the configuration, from 0; null as `config`.
+        run: Nullable<Coded<i64>> = row.run;
     }
 }

@@ -157,13 +157,29 @@ pub(super) fn cannot_list(folder: &Path, error: io::Error) -> Error {
     error
 }
 
-/// Makes the folder ready for a new dataset.
+/// Makes the folder ready for a new dataset. Only files that a dataset is made of are ever removed.
 ///
 /// # Errors
 ///
-/// `Config` where the path names no folder of its own. `OutputExists` where something is there already: a file, a folder of other things, a dataset that is being written,
-/// or, without `overwrite`, another dataset. Only files that a dataset is made of are ever removed.
+/// As [`check_folder`]; `Io` where it cannot be made.
 pub(super) fn prepare_folder(folder: &Path, overwrite: bool) -> Result<Entered> {
+    let Some(ours) = check_folder(folder, overwrite)? else {
+        fs::create_dir_all(folder).map_err(|error| Error::io("cannot create", folder, error))?;
+        return Entered::enter(folder);
+    };
+    ours.iter().try_for_each(|path| {
+        fs::remove_file(path).map_err(|error| Error::io("cannot remove", path, error))
+    })?;
+    Entered::enter(folder)
+}
+
+/// Whether a new dataset may be in the folder: which of the files there it replaces; none where there is no folder.
+///
+/// # Errors
+///
+/// `Config` where the path names no folder of its own. `OutputExists` where something is there already: a file, a folder of
+/// other things, a dataset that is being written, or, without `overwrite`, another dataset.
+pub(super) fn check_folder(folder: &Path, overwrite: bool) -> Result<Option<Vec<PathBuf>>> {
     let refuse = |why: &str, hint: &str| {
         Err(Error::new(ErrorKind::OutputExists, format!("{} {why}", shown(folder))).with_hint(hint))
     };
@@ -175,10 +191,7 @@ pub(super) fn prepare_folder(folder: &Path, overwrite: bool) -> Result<Entered> 
     match fs::metadata(folder) {
         Ok(found) if !found.is_dir() => return refuse("is a file", "choose another output"),
         Ok(_) => {}
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            fs::create_dir_all(folder).map_err(|error| Error::io("cannot create", folder, error))?;
-            return Entered::enter(folder);
-        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(Error::io("cannot look at", folder, error)),
     }
 
@@ -207,8 +220,5 @@ pub(super) fn prepare_folder(folder: &Path, overwrite: bool) -> Result<Entered> 
         let hint = "choose another output, or ask for it to be replaced with overwrite(true)";
         return refuse("holds a dataset, finished or not", hint);
     }
-    ours.iter().try_for_each(|path| {
-        fs::remove_file(path).map_err(|error| Error::io("cannot remove", path, error))
-    })?;
-    Entered::enter(folder)
+    Ok(Some(ours))
 }

@@ -16,7 +16,8 @@ table! {
         config_index: Coded<i64> = row.config_index;
         /// The parameters of the configuration, as a JSON object; each is also a column `p_<name>`.
         parameters: Words<Arc<str>> = &row.parameters;
-        /// Number of the run in its configuration, from 0; null for counters, which are counted in passes of their own.
+        /// Number of the run in its configuration, from 0; of counters, which are counted in runs of their own, the number
+        /// of the counting.
         run: Nullable<Delta<i64>> = row.run;
         /// Number of the run in the order in which all were made, from 0; null for counters.
         order_index: Nullable<Delta<i64>> = row.order;
@@ -28,6 +29,9 @@ table! {
         block_index: Nullable<Delta<i64>> = row.block;
         /// Name of the annotation.
         annotation: Words<Arc<str>> = &row.annotation;
+        /// Id of the annotation in `ranges`, whose kernels have it in `launches`; null for counters, and where the dataset
+        /// has no launches.
+        range_id: Nullable<Delta<i64>> = row.range_id;
         /// How often the annotation was used before in the same run.
         repeat: Coded<i64> = row.repeat;
         /// The kernel, where the value is of one of them; null for the whole annotation.

@@ -240,7 +240,7 @@ pub(crate) struct MemoryRow {
 }
 
 /// `metrics`: one metric of one counted range or kernel.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct MetricRow {
     /// The range, those around it in front; null for a kernel outside every range.
     pub range_path: Option<Arc<str>>,
@@ -253,15 +253,20 @@ pub(crate) struct MetricRow {
     /// The name that was asked for.
     pub asked: Arc<str>,
     pub value: Option<f64>,
-    pub null_reason: Option<&'static str>,
+    pub null_reason: Option<Arc<str>>,
     pub unit: Arc<str>,
     pub passes: u32,
-    pub range_mode: &'static str,
-    pub replay_mode: &'static str,
+    pub range_mode: Arc<str>,
+    pub replay_mode: Arc<str>,
     pub cache_state: Arc<str>,
     pub clock_mode: Arc<str>,
     pub chip: Arc<str>,
     pub device: u32,
+    /// The configuration of a measurement, in words and by its number.
+    pub config: Option<Arc<str>>,
+    pub config_index: Option<i64>,
+    /// Which counting of the configuration.
+    pub run: Option<i64>,
 }
 
 /// `samples`: one measured value of one use of an annotation.
@@ -277,6 +282,8 @@ pub(crate) struct SampleRow {
     pub start_ns: i64,
     pub block: Option<i64>,
     pub annotation: Arc<str>,
+    /// Of `ranges`, where these are in the same dataset.
+    pub range_id: Option<i64>,
     pub repeat: i64,
     pub kernel: Option<Arc<str>>,
     pub metric: Arc<str>,
@@ -360,7 +367,7 @@ pub(crate) struct AggregateValues {
 pub(crate) const WARNING: &str = "warning.";
 
 /// `env`: one fact about the run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct EnvRow {
     pub key: String,
     pub value: String,

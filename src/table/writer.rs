@@ -1,6 +1,6 @@
 //! A dataset that is being written: a folder of parts for each table.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use super::added::{AddedColumn, Cell};
 use super::counted_tables::Metrics;
 use super::device_tables::{Launches, MemoryOperations, Transfers};
 use super::encode::chunk::Chunk;
-use super::files::{Disk, Entered, PartFiles, prepare_folder};
+use super::files::{Disk, Entered, PartFiles, check_folder, prepare_folder};
 use super::host_tables::{ApiCalls, Env, Losses, Marks, Overheads, RangeSets, Ranges, Synchronizations};
 use super::measured_tables::{Aggregates, Compat, Samples};
 use super::rows::{
@@ -126,6 +126,8 @@ pub(crate) struct DatasetWriter {
     shared: Shared,
     entered: Option<Entered>,
     must_exist: Vec<Table>,
+    /// What `env` has so far: a fact that two tell is one.
+    facts: HashSet<EnvRow>,
     closed: bool,
     launches: TableWriter<Launches>,
     transfers: TableWriter<Transfers>,
@@ -157,6 +159,11 @@ macro_rules! each_table {
 }
 
 impl DatasetWriter {
+    /// Fails where [`create`](Self::create) would because of what is there; touches nothing.
+    pub fn check(folder: &Path, overwrite: bool) -> Result<()> {
+        check_folder(folder, overwrite).map(drop)
+    }
+
     /// Creates the folder, or takes an empty one.
     ///
     /// # Errors
@@ -189,6 +196,7 @@ impl DatasetWriter {
             shared,
             entered: Some(entered),
             must_exist: ALWAYS.into_iter().chain(options.tables).collect(),
+            facts: HashSet::new(),
             closed: false,
             launches: TableWriter::default(),
             transfers: TableWriter::default(),
@@ -206,6 +214,11 @@ impl DatasetWriter {
             env: TableWriter::default(),
             losses: TableWriter::default(),
         })
+    }
+
+    /// These tables are to exist as well, even without rows.
+    pub fn must_have(&mut self, tables: impl IntoIterator<Item = Table>) {
+        self.must_exist.extend(tables);
     }
 
     /// Finishes the parts that are old enough. To be called every second or so; rows alone do not look at the
@@ -326,6 +339,9 @@ impl TableSink for DatasetWriter {
     }
 
     fn env(&mut self, row: &EnvRow) {
+        if !self.facts.insert(row.clone()) {
+            return;
+        }
         self.env.push(row, &mut self.shared);
     }
 

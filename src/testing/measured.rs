@@ -88,12 +88,15 @@ pub fn write_counted(folder: &Path, ranges: &[(&str, &[(&str, f64)])], facts: &[
                 null_reason: None,
                 unit: "".into(),
                 passes: 3,
-                range_mode: "user",
-                replay_mode: "user",
+                range_mode: "user".into(),
+                replay_mode: "user".into(),
                 cache_state: "cold_clean".into(),
                 clock_mode: "free".into(),
                 chip: "GH100".into(),
                 device: 0,
+                config: None,
+                config_index: None,
+                run: None,
             });
         }
     }
@@ -135,6 +138,7 @@ fn sample_row(
         start_ns: START_NS + order_index * RUN_NS,
         block: Some(0),
         annotation: of.annotation.as_str().into(),
+        range_id: None,
         repeat: 0,
         kernel: None,
         metric: of.metric.0.as_str().into(),

@@ -26,6 +26,8 @@ pub(super) struct Closed {
     pub losses: Vec<Loss>,
     pub dataset: Option<PathBuf>,
     pub report: CloseReport,
+    /// The dataset's writer, where others go on with it.
+    pub open: Option<DatasetWriter>,
 }
 
 impl Output {
@@ -64,17 +66,22 @@ impl Output {
         }
     }
 
-    /// Writes the losses and closes the files.
-    pub fn close(mut self, mut losses: Losses) -> Closed {
+    /// Writes the losses and closes the files; those of a dataset that others go on with (`leaves_open`) once all rows so
+    /// far can be read.
+    pub fn close(mut self, mut losses: Losses, leaves_open: bool) -> Closed {
         if let Some((_, writer)) = &mut self.writer {
             losses.add(Cause::RowsNotWritten, writer.rows_lost());
             for Loss { cause, count, meaning } in losses.to_vec() {
                 writer.loss(&LossRow { cause, count, meaning });
             }
         }
-        let (dataset, report) = match self.writer {
-            Some((folder, writer)) => (Some(folder), writer.close()),
-            None => (None, CloseReport::default()),
+        let (dataset, report, open) = match self.writer {
+            Some((folder, mut writer)) if leaves_open => {
+                writer.finish_parts();
+                (Some(folder), CloseReport::default(), Some(writer))
+            }
+            Some((folder, writer)) => (Some(folder), writer.close(), None),
+            None => (None, CloseReport::default(), None),
         };
         // Rows can also be lost by closing; the files cannot tell that any more, but the profile can.
         let told = losses.count(Cause::RowsNotWritten);
@@ -83,7 +90,7 @@ impl Output {
         for Loss { cause, count, meaning } in losses.iter().copied() {
             self.summary.loss(&LossRow { cause, count, meaning });
         }
-        Closed { summary: self.summary.finish(), losses, dataset, report }
+        Closed { summary: self.summary.finish(), losses, dataset, report, open }
     }
 }
 

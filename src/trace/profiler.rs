@@ -25,6 +25,7 @@ use crate::limit::{Step, timed_out, within};
 use crate::losses::Cause;
 use crate::range::{self, nvtx, nvtx::env::Injection};
 use crate::record::Decoder;
+use crate::table::writer::DatasetWriter;
 use crate::units::{Nanos, ThreadId, process_run};
 
 /// The start of a session.
@@ -232,8 +233,16 @@ impl Profiler {
     /// the profile of what was recorded all the same, and converts into [`Error`] with `?`.
     pub fn finish(mut self) -> Result<Profile, FinishError> {
         match self.running.take() {
-            Some(running) => running.finish(),
+            Some(running) => running.finish(false).0,
             None => Ok(Profile::empty()),
+        }
+    }
+
+    /// The same, but for the dataset, if there is one: it is left open for further tables.
+    pub(crate) fn finish_open(mut self) -> (Result<Profile, FinishError>, Option<DatasetWriter>) {
+        match self.running.take() {
+            Some(running) => running.finish(true),
+            None => (Ok(Profile::empty()), None),
         }
     }
 }
@@ -241,7 +250,7 @@ impl Profiler {
 impl Drop for Profiler {
     fn drop(&mut self) {
         if let Some(running) = self.running.take() {
-            let _nobody_to_tell = running.finish();
+            let _nobody_to_tell = running.finish(false);
         }
     }
 }
@@ -299,11 +308,12 @@ impl Running {
         self.call(self.start_timeout, RESUME, Tracing::resume)?
     }
 
-    fn finish(mut self) -> Result<Profile, FinishError> {
+    fn finish(mut self, leaves_open: bool) -> (Result<Profile, FinishError>, Option<DatasetWriter>) {
+        let nothing = |error| (Err(FinishError { error, profile: Box::new(Profile::empty()) }), None);
         if let Err(error) = self.check_process() {
             // Nothing of the parent's may be touched, and joining the worker would never return.
             std::mem::forget(self);
-            return Err(FinishError { error, profile: Box::new(Profile::empty()) });
+            return nothing(error);
         }
         let delivered = self.deliver();
         channel::end_session();
@@ -314,24 +324,24 @@ impl Running {
         words.cupti_hangs = tracing.is_none();
         let facts = within(finish_timeout, "cuprof-facts", END, move || last_facts(&libraries));
         words.facts.extend(facts.unwrap_or_default());
+        words.leaves_open = leaves_open;
         let _worker_is_there = control.send(Control::Finish(words));
         worker.thread().unpark();
         if !comes_to_an_end(&worker_ended, &watch, finish_timeout) {
             cupti::end_session();
             // The worker still uses what a session has; another would get in its way.
             std::mem::forget(slot);
-            let error = timeout.unwrap_or_else(|| timed_out(finish_timeout, END, watch.place()));
-            return Err(FinishError { error, profile: Box::new(Profile::empty()) });
+            return nothing(timeout.unwrap_or_else(|| timed_out(finish_timeout, END, watch.place())));
         }
         let ended = worker.join();
         cupti::end_session();
         drop(slot);
-        let Ok(Some(ended)) = ended else {
-            let error =
-                Error::new(ErrorKind::Call, "the worker thread panicked; finished parts are complete");
-            return Err(FinishError { error, profile: Box::new(Profile::empty()) });
+        let Ok(Some(mut ended)) = ended else {
+            let what = "the worker thread panicked; finished parts are complete";
+            return nothing(Error::new(ErrorKind::Call, what));
         };
-        Profile::from_ended(ended, timeout)
+        let open = ended.closed.open.take();
+        (Profile::from_ended(ended, timeout), open)
     }
 }
 

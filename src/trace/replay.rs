@@ -91,7 +91,7 @@ impl Replay {
         };
         pipeline.loss(Cause::RecordingFramesLost, u64::from(damage.is_some()));
         let finished = pipeline.finish(end);
-        let closed = finished.sink.close(finished.losses);
+        let closed = finished.sink.close(finished.losses, false);
         Profile::from_ended(Ended { closed, tally: finished.tally, recording_error: damage }, None)
     }
 

@@ -47,6 +47,8 @@ pub(super) struct LastWords {
     pub failures: Vec<Error>,
     /// CUPTI does not come back from a call: no other may be made.
     pub cupti_hangs: bool,
+    /// Others go on with the dataset.
+    pub leaves_open: bool,
 }
 
 impl LastWords {
@@ -283,7 +285,11 @@ impl Worker {
             finished.losses.add(Cause::RecordingFramesLost, lost);
             recording_error = error;
         }
-        Ended { closed: finished.sink.close(finished.losses), tally: finished.tally, recording_error }
+        Ended {
+            closed: finished.sink.close(finished.losses, words.leaves_open),
+            tally: finished.tally,
+            recording_error,
+        }
     }
 }
 

@@ -34,7 +34,7 @@ fn a_bench_times_what_its_annotations_launch_and_then_counts_it() -> Outcome {
             Bench::new("simulated").configs([1_u32, 5]).parameters(["launches"]).runs(25).metrics([READ]);
         let folder = crate::process::folder()?;
         let (traced, output) = (folder.path().join("trace.cuprof"), folder.path().join("bench.cuprof"));
-        let bench = bench.order(Order::Shuffled(1)).trace(&traced).progress(false);
+        let bench = bench.order(Order::Shuffled(1)).output(&traced).progress(false);
         let report = bench.run(|run, count| {
             cupti.launch(3); // set-up
             run.measure("work", || {

@@ -71,7 +71,7 @@ fn work_is_held_back_until_all_of_it_is_launched_and_the_gate_is_not_the_program
         let (cupti, cuda) = (Simulated::get(), Cuda::get()?);
         let folder = crate::process::folder()?;
         let traced = folder.path().join("trace.cuprof");
-        let report = ahead(NEVER).trace(&traced).run(|run, ()| {
+        let report = ahead(NEVER).output(&traced).run(|run, ()| {
             run.measure("work", || {
                 cupti.launch(20);
             });

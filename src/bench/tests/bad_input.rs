@@ -24,6 +24,7 @@ fn settings_out_of_range_are_refused_before_anything_runs() -> TestOutcome {
     let none: [u32; 0] = [];
     assert!(refused(Bench::new("x").configs(none))?.contains("no configurations"));
     assert!(refused(Bench::new("x").runs(0))?.contains("runs is 0"));
+    assert!(refused(Bench::new("x").counter_runs(0))?.contains("counter_runs is 0"));
     assert!(refused(Bench::new("x").precision(0.0))?.contains("precision is 0"));
     assert!(refused(Bench::new("x").precision(f64::NAN))?.contains("precision is NaN"));
     let rule = StopRule::Precision(Precision { max_runs: 0, ..Precision::default() });

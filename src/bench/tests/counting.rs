@@ -70,6 +70,68 @@ fn averages_of_several_uses_are_weighted_by_their_times() -> TestOutcome {
 }
 
 #[test]
+fn counters_that_are_counted_several_times_have_a_spread_and_an_interval() -> TestOutcome {
+    let gpu = Gpu::default();
+    gpu.counts_each_time("work", BYTES, &[4_096.0, 5_120.0, 6_144.0]);
+    let bench = Bench::new("several").warm_up(0).runs(4).metrics([BYTES]).counter_runs(3);
+    let bench =
+        bench.derive("bandwidth", "bytes/ns", |m, ()| m.value(BYTES).map(|bytes| bytes / m.duration_ns()));
+    let report = gpu.run(bench, |run, ()| run.measure("work", || gpu.launch("k", 1_024)))?;
+    let counted: Vec<_> =
+        report.samples().iter().filter(|s| &*s.metric == BYTES).map(|s| (s.run, s.order, s.value)).collect();
+    let expected = [(0, 4_096.0), (1, 5_120.0), (2, 6_144.0)];
+    assert_eq!(counted, expected.map(|(run, value)| (Some(run), None, Some(value))));
+    let told = report.aggregate(0, "work", BYTES).ok_or("none")?;
+    assert_eq!((told.runs, told.told.mean, told.told.std_dev), (3, Some(5_120.0), Some(1_024.0)));
+    // Student's t for two degrees of freedom, 4.303.
+    let ends = told.told.mean_interval.ok_or("no interval")?;
+    assert!((ends.high - ends.low - 2.0 * 4.303 * 1_024.0 / 3_f64.sqrt()).abs() < 1.0, "{ends:?}");
+    assert_eq!(told.stop_reason, None);
+    assert!(!report.warnings().iter().any(|warning| warning.contains("no interval")));
+    // Each timed run with a counting of its own, in turn.
+    assert_eq!(values(&report, 0, "work", "bandwidth"), [4.0, 5.0, 6.0, 4.0].map(Some));
+    let runs: Vec<_> = report.counted.iter().map(|row| (row.config_index, row.run, row.value)).collect();
+    assert_eq!(runs, expected.map(|(run, value)| (Some(0), Some(run as i64), Some(value))));
+    Ok(())
+}
+
+#[test]
+fn a_counting_that_fails_is_null_and_the_others_are_kept() -> TestOutcome {
+    let gpu = Gpu::default();
+    gpu.counts_each_time("work", BYTES, &[1.0, 2.0]);
+    let bench = Bench::new("failing").warm_up(0).runs(1).metrics([BYTES]).counter_runs(3);
+    let passes = RefCell::new(0);
+    let report = gpu.run(bench, |run, ()| {
+        run.measure("work", || gpu.launch("k", 1_000));
+        let is_counting = run.purpose() == Purpose::Counting;
+        *passes.borrow_mut() += usize::from(is_counting);
+        // In the first pass of the second counting.
+        if is_counting && *passes.borrow() == 3 { Err("out of memory") } else { Ok(()) }
+    })?;
+    assert_eq!(values(&report, 0, "work", BYTES), [Some(1.0), None, Some(2.0)]);
+    let reasons: Vec<_> = report.samples().iter().filter_map(|s| s.invalid_reason.as_deref()).collect();
+    assert_eq!(reasons, ["not_counted"]);
+    assert!(report.warnings().iter().any(|w| w.contains("out of memory")), "{:?}", report.warnings());
+    Ok(())
+}
+
+#[test]
+fn the_time_of_a_counted_range_is_no_duration() -> TestOutcome {
+    let gpu = Gpu::default();
+    gpu.counts("work", DURATION, 20_000.0);
+    gpu.counts("work", BYTES, 4_096.0);
+    // Every preset has it, for percentages of it.
+    let bench = Bench::new("preset").warm_up(0).runs(2).metrics(["headline"]);
+    let report = gpu.run(bench, |run, ()| run.measure("work", || gpu.launch("k", 1_000)))?;
+    assert_eq!(values(&report, 0, "work", DURATION), [Some(1_000.0); 2]);
+    assert_eq!(values(&report, 0, "work", BYTES), [Some(4_096.0)]);
+    // It is told with the other counters, though.
+    let counted: Vec<_> = report.counted.iter().map(|row| (&*row.metric, row.value)).collect();
+    assert_eq!(counted, [(DURATION, Some(20_000.0)), (BYTES, Some(4_096.0))]);
+    Ok(())
+}
+
+#[test]
 fn nested_annotations_are_counted_as_deep_as_they_are() -> TestOutcome {
     let gpu = Gpu::default();
     gpu.counts("inner", BYTES, 1.0);

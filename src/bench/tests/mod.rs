@@ -11,13 +11,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::rig::{Count, Gate, Kernel, Opened, Region, Regions, Rig, Work};
+use super::rig::{Gate, Kernel, Opened, Region, Regions, Rig, Work};
 use super::value::Config;
 use super::{Bench, BenchError, Outcome, Report, Run};
 use crate::control::RunConditions;
 use crate::error::{Error, ErrorKind, Result};
 use crate::losses::Loss;
-use crate::table::rows::KernelName;
+use crate::table::rows::{KernelName, MetricRow};
 
 pub(in crate::bench) type TestOutcome = Result<(), Box<dyn std::error::Error>>;
 
@@ -39,9 +39,11 @@ struct World {
     /// The next run has to wait.
     is_hot: bool,
     losses: Vec<Loss>,
-    /// Values of counters, by annotation and metric: of its first use in a pass, the second, …; the last for all others.
-    counts: Vec<(&'static str, &'static str, Vec<f64>)>,
-    passes: usize,
+    /// Values of counters, by annotation and metric: of the first counting, the second, …, and in each of its first use in a
+    /// pass, the second, …; the last for all others.
+    counts: Vec<(&'static str, &'static str, Vec<Vec<f64>>)>,
+    countings: usize,
+    planned: Vec<String>,
     counts_first: bool,
     /// What becomes of the gates, the next one last.
     gates: Vec<Gate>,
@@ -102,7 +104,12 @@ impl Gpu {
     }
 
     pub fn counts_of_uses(&self, annotation: &'static str, metric: &'static str, values: &[f64]) {
-        self.0.borrow_mut().counts.push((annotation, metric, values.to_vec()));
+        self.0.borrow_mut().counts.push((annotation, metric, vec![values.to_vec()]));
+    }
+
+    pub fn counts_each_time(&self, annotation: &'static str, metric: &'static str, values: &[f64]) {
+        let values = values.iter().map(|value| vec![*value]).collect();
+        self.0.borrow_mut().counts.push((annotation, metric, values));
     }
 
     /// Nothing can be counted once something was traced.
@@ -139,14 +146,16 @@ impl Gpu {
 }
 
 impl Rig for Gpu {
-    fn check_metrics(&mut self, metrics: &[String]) -> Result<()> {
-        let world = self.0.borrow();
-        match metrics.iter().find(|metric| !world.counts.iter().any(|(_, known, _)| known == metric)) {
-            Some(missing) => {
-                Err(Error::new(ErrorKind::Config, format!("no metric {missing:?} on this chip")))
-            }
-            None => Ok(()),
+    fn plan(&mut self, names: &[String]) -> Result<Vec<String>> {
+        let mut world = self.0.borrow_mut();
+        let known: Vec<String> = world.counts.iter().map(|(_, metric, _)| (*metric).to_owned()).collect();
+        // A preset: all that there is.
+        let planned = if names == ["headline"] { known.clone() } else { names.to_vec() };
+        if let Some(missing) = planned.iter().find(|metric| !known.contains(metric)) {
+            return Err(Error::new(ErrorKind::Config, format!("no metric {missing:?} on this chip")));
         }
+        world.planned.clone_from(&planned);
+        Ok(planned)
     }
 
     fn counts_first(&self) -> bool {
@@ -193,6 +202,10 @@ impl Rig for Gpu {
         self.0.borrow_mut().open.retain(|open| *open != region);
     }
 
+    fn range_id(&self, _region: Region) -> Option<i64> {
+        None
+    }
+
     fn after_run(&mut self) -> Result<()> {
         self.call("after_run")
     }
@@ -212,11 +225,10 @@ impl Rig for Gpu {
         Ok((std::mem::take(&mut world.kernels), world.losses.clone()))
     }
 
-    fn count(&mut self, metrics: &[String], levels: u16, work: &mut Work<'_>) -> Result<Vec<Count>> {
+    fn count(&mut self, levels: u16, work: &mut Work<'_>) -> Result<Vec<MetricRow>> {
         self.call(&format!("count {levels}"))?;
         let mut opened = Vec::new();
         for _ in 0..2 {
-            self.0.borrow_mut().passes += 1;
             let pass = FakePass { names: RefCell::default() };
             let failed = |source: Box<dyn std::error::Error + Send + Sync>| {
                 Error::new(ErrorKind::Program, "the work failed").with_source(source)
@@ -224,18 +236,37 @@ impl Rig for Gpu {
             work(&pass).map_err(failed)?;
             opened = pass.names.into_inner();
         }
-        let world = self.0.borrow();
+        let mut world = self.0.borrow_mut();
+        world.countings += 1;
+        let nth = |values: &[Vec<f64>], counting: usize, uses: usize| {
+            let of_uses = values.get(counting - 1).or(values.last())?;
+            of_uses.get(uses).or(of_uses.last()).copied()
+        };
         let mut counts = Vec::new();
         for (range, annotation) in opened.iter().enumerate() {
-            for metric in metrics {
+            for metric in &world.planned {
                 let known = world.counts.iter().find(|(at, name, _)| at == annotation && name == metric);
                 let uses = opened[..range].iter().filter(|before| *before == annotation).count();
-                counts.push(Count {
-                    range,
-                    metric: metric.clone(),
-                    unit: "bytes".to_owned(),
-                    value: known.and_then(|(.., values)| values.get(uses).or(values.last()).copied()),
-                    null_reason: known.is_none().then_some("no_data"),
+                counts.push(MetricRow {
+                    range_path: Some((*annotation).as_str().into()),
+                    range_index: range as i64,
+                    nesting_level: 1,
+                    kernel: None,
+                    metric: metric.as_str().into(),
+                    asked: metric.as_str().into(),
+                    value: known.and_then(|(.., values)| nth(values, world.countings, uses)),
+                    null_reason: known.is_none().then(|| "no_data".into()),
+                    unit: "bytes".into(),
+                    passes: 2,
+                    range_mode: "user".into(),
+                    replay_mode: "user".into(),
+                    cache_state: "cold_clean".into(),
+                    clock_mode: "free".into(),
+                    chip: "GH100".into(),
+                    device: 0,
+                    config: None,
+                    config_index: None,
+                    run: None,
                 });
             }
         }

@@ -256,6 +256,34 @@ fn a_report_that_is_read_back_is_the_one_that_was_written() -> TestOutcome {
 }
 
 #[test]
+fn what_was_counted_is_in_the_files_and_read_back_from_them() -> TestOutcome {
+    const BYTES: &str = "dram__bytes_read.sum";
+    let gpu = Gpu::default();
+    gpu.counts_each_time("work", BYTES, &[64.0, 65.0]);
+    let bench = Bench::new("counted").configs([1_i64, 2]).parameters(["n"]).warm_up(0).runs(2);
+    let report = gpu.run(bench.metrics([BYTES]).counter_runs(2), |run, n| {
+        run.measure("work", || gpu.launch("k", 1_000 * n));
+        run.measure("other", || gpu.launch("k", 500));
+    })?;
+    let folder = tempfile::tempdir()?;
+    let (a, b) = (folder.path().join("a.cuprof"), folder.path().join("b.cuprof"));
+    report.write(&a)?;
+    let batches = Dataset::open(&a)?.read(Table::Metrics)?;
+    // Two configurations, counted twice, of two annotations.
+    assert_eq!(batches.iter().map(|batch| batch.num_rows()).sum::<usize>(), 2 * 2 * 2);
+    let whole =
+        |name: &str| Some(batches[0].column_by_name(name)?.as_primitive::<Int64Type>().values().to_vec());
+    assert_eq!(whole("config_index"), Some(vec![0, 0, 0, 0, 1, 1, 1, 1]));
+    assert_eq!(whole("run"), Some(vec![0, 0, 1, 1, 0, 0, 1, 1]));
+    assert_eq!(whole("range_index"), Some(vec![0, 1, 0, 1, 0, 1, 0, 1]));
+    let read = Report::open(&a)?;
+    assert_eq!((&read.counted, read.samples()), (&report.counted, report.samples()));
+    read.write(&b)?;
+    assert_eq!(Report::open(&b)?, read);
+    Ok(())
+}
+
+#[test]
 fn a_trace_is_no_report() -> TestOutcome {
     let folder = tempfile::tempdir()?;
     let trace = folder.path().join("trace.cuprof");

@@ -39,7 +39,7 @@ Examples:
   cuprof report sweep.cuprof --format markdown > sweep.md
   cuprof report sweep.cuprof --format compat -o processed.csv
 
-It reads what bench::Report::write wrote, and prints what the report itself prints, byte for byte; a terminal gets \
+It reads what Bench::output or bench::Report::write wrote, and prints what the report itself prints, byte for byte; a terminal gets \
 control characters of names as escapes.";
 
 pub const COMPARE: &str = "\

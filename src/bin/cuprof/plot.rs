@@ -271,7 +271,7 @@ fn in_words(error: cuprof::Error) -> cuprof::Error {
     }
     match error.hint.as_deref() {
         Some(hint) if hint.contains("draw the kernels' share") => {
-            error.with_hint("a measurement is written by bench::Report::write; of a trace, draw --kind share")
+            error.with_hint("a measurement is written by Bench::output or bench::Report::write; of a trace, draw --kind share")
         }
         Some(hint) if hint.contains("draw its times") => {
             error.with_hint("a trace is written by Profiler; of a measurement, draw --kind times or samples")

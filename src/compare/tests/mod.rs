@@ -70,6 +70,7 @@ fn sample(config: &str, annotation: &str, run: i64, ns: f64) -> SampleRow {
         start_ns: 1_790_000_000_000_000_000 + run * 1_000_000,
         block: Some(0),
         annotation: annotation.into(),
+        range_id: None,
         repeat: 0,
         kernel: None,
         metric: "gpu__time_duration.sum".into(),
