@@ -11,7 +11,7 @@ use crate::losses::Cause;
 use crate::range;
 use crate::units::CorrelationId;
 
-pub use measured::{Measured, write_counted, write_measured};
+pub use measured::{CountedRanges, Measured, write_counted, write_measured, write_measured_and_counted};
 pub use recordings::{Enlarged, Ranges, Stage, enlarge, replay_up_to};
 
 /// An event as a test sees it; what an event does not have is zero or empty.

@@ -40,8 +40,65 @@ pub fn write_measured(
     baseline: Option<&str>,
     facts: &[(&str, &str)],
 ) -> Result<()> {
-    let tables = vec![Table::Samples, Table::Aggregates];
+    write(folder, vec![Table::Samples, Table::Aggregates], facts, |writer| {
+        samples(writer, measured, baseline).map(drop)
+    })
+}
+
+/// Metrics of ranges: the path of each, and its metrics with their values.
+pub type CountedRanges<'a> = [(&'a str, &'a [(&'a str, f64)])];
+
+/// Writes metrics of ranges, as counters do.
+///
+/// # Errors
+/// Where the dataset cannot be written.
+pub fn write_counted(folder: &Path, ranges: &CountedRanges<'_>, facts: &[(&str, &str)]) -> Result<()> {
+    write(folder, vec![Table::Metrics], facts, |writer| {
+        metrics(writer, None, ranges);
+        Ok(())
+    })
+}
+
+/// Writes both in one dataset, as a measurement does that counts as well: ranges by the number of their configuration.
+///
+/// # Errors
+/// Where the dataset cannot be written.
+pub fn write_measured_and_counted(
+    folder: &Path,
+    measured: &[Measured],
+    counted: &[&CountedRanges<'_>],
+    facts: &[(&str, &str)],
+) -> Result<()> {
+    write(folder, vec![Table::Samples, Table::Aggregates, Table::Metrics], facts, |writer| {
+        let configs = samples(writer, measured, None)?;
+        for (ranges, (index, parameters)) in counted.iter().zip(configs.iter().enumerate()) {
+            metrics(writer, Some((words(parameters).0, signed(index))), ranges);
+        }
+        Ok(())
+    })
+}
+
+/// A dataset with these tables and facts, and the rows that are added.
+fn write(
+    folder: &Path,
+    tables: Vec<Table>,
+    facts: &[(&str, &str)],
+    rows: impl FnOnce(&mut DatasetWriter) -> Result<()>,
+) -> Result<()> {
     let mut writer = DatasetWriter::create(folder, WriterOptions { tables, ..WriterOptions::default() })?;
+    rows(&mut writer)?;
+    for (key, value) in facts {
+        writer.env(&EnvRow { key: (*key).to_owned(), value: (*value).to_owned() });
+    }
+    writer.close().first_error.map_or(Ok(()), Err)
+}
+
+/// Returns the parameters of each configuration.
+fn samples<'a>(
+    writer: &mut DatasetWriter,
+    measured: &'a [Measured],
+    baseline: Option<&str>,
+) -> Result<Vec<&'a [(String, String)]>> {
     let mut configs: Vec<&[(String, String)]> = Vec::new();
     let mut orders: BTreeMap<(usize, usize), usize> = BTreeMap::new();
     for of in measured {
@@ -62,19 +119,11 @@ pub fn write_measured(
         };
         writer.aggregate(&aggregate_row(of, config, measured.iter().find(is_base))?);
     }
-    for (key, value) in facts {
-        writer.env(&EnvRow { key: (*key).to_owned(), value: (*value).to_owned() });
-    }
-    writer.close().first_error.map_or(Ok(()), Err)
+    Ok(configs)
 }
 
-/// Writes metrics of ranges, as counters do: a range's path, and its metrics with their values.
-///
-/// # Errors
-/// Where the dataset cannot be written.
-pub fn write_counted(folder: &Path, ranges: &[(&str, &[(&str, f64)])], facts: &[(&str, &str)]) -> Result<()> {
-    let options = WriterOptions { tables: vec![Table::Metrics], ..WriterOptions::default() };
-    let mut writer = DatasetWriter::create(folder, options)?;
+fn metrics(writer: &mut DatasetWriter, config: Option<(Arc<str>, i64)>, ranges: &CountedRanges<'_>) {
+    let (config, config_index) = config.unzip();
     for (index, (path, metrics)) in ranges.iter().enumerate() {
         for (metric, value) in *metrics {
             writer.metric(&MetricRow {
@@ -94,16 +143,12 @@ pub fn write_counted(folder: &Path, ranges: &[(&str, &[(&str, f64)])], facts: &[
                 clock_mode: "free".into(),
                 chip: "GH100".into(),
                 device: 0,
-                config: None,
-                config_index: None,
-                run: None,
+                config: config.clone(),
+                config_index,
+                run: config_index.map(|_| 0),
             });
         }
     }
-    for (key, value) in facts {
-        writer.env(&EnvRow { key: (*key).to_owned(), value: (*value).to_owned() });
-    }
-    writer.close().first_error.map_or(Ok(()), Err)
 }
 
 /// The configuration in words, and as JSON.

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use cuprof::testing::{Measured, write_counted, write_measured};
+use cuprof::testing::{Measured, write_counted, write_measured, write_measured_and_counted};
 
 use crate::run::{Outcome, root, run};
 
@@ -202,6 +202,38 @@ fn a_report_is_printed_from_its_files() -> Outcome {
     }
     let trace = run(["report", "quickstart.cuprof"])?.expect(65)?;
     assert!(trace.err.contains("holds no measurement") && trace.err.contains("cuprof summary"), "{trace:?}");
+    Ok(())
+}
+
+#[test]
+fn a_measurement_with_counters_is_read_by_each_command() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let dataset = folder.path().join("both.cuprof");
+    let counted = [
+        ("gpu__time_duration.sum", 1e6),
+        ("sm__cycles_elapsed.avg.per_second", 1.7e9),
+        ("dram__cycles_elapsed.avg.per_second", 3.2e9),
+        ("dram__bytes.sum", 1e6),
+        ("dram__bytes.sum.peak_sustained", 1_500.0),
+        ("sm__sass_thread_inst_executed_op_ffma_pred_on.sum.peak_sustained", 16_896.0),
+        ("smsp__sass_thread_inst_executed_op_fadd_pred_on.sum", 0.0),
+        ("smsp__sass_thread_inst_executed_op_fmul_pred_on.sum", 0.0),
+        ("smsp__sass_thread_inst_executed_op_ffma_pred_on.sum", 5e6),
+    ];
+    let ranges: [(&str, &[(&str, f64)]); 2] = [("fp32", &counted), ("fp16", &counted)];
+    write_measured_and_counted(&dataset, &sweep(), &[&ranges, &ranges], &FACTS)?;
+    let path = dataset.to_string_lossy();
+    let report = run(["report", &path])?.expect(0)?;
+    assert!(report.out.contains("fp16"), "{report:?}");
+    run(["summary", &path])?.expect(0)?;
+    run(["compare", &path, &path])?.expect(2)?;
+    let trace = folder.path().join("both.pftrace");
+    run(["trace", &path, "--output", &trace.to_string_lossy()])?.expect(0)?;
+    for (kind, shows) in [("times", "fp16"), ("samples", "fp16"), ("roofline", "fp32, n=512")] {
+        let picture = folder.path().join(kind).with_extension("svg");
+        run(["plot", &path, "--kind", kind, "--output", &picture.to_string_lossy()])?.expect(0)?;
+        assert!(std::fs::read_to_string(&picture)?.contains(shows), "{kind}");
+    }
     Ok(())
 }
 

@@ -1,18 +1,37 @@
 //! Measurements through live sessions: times from traced records, then counters from passes.
 
-use std::time::{Duration, UNIX_EPOCH};
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use cuprof::bench::{DURATION, Order, Report};
+use cuprof::bench::{BenchError, DURATION, OnFailure, Order, Purpose, Report};
 use cuprof::stats::{Precision, StopRule};
-use cuprof::{Bench, Cache, Dataset, ErrorKind, Pattern, Profiler, Table};
+use cuprof::{Bench, Cache, Dataset, ErrorKind, Pattern, Profiler, Table, recover};
 
 use crate::Outcome;
 use crate::frame::Frame;
 use crate::library::{Simulated, Work};
-use crate::process::{Process, libraries};
+use crate::process::{Process, given, is_inside, libraries, read};
 use crate::session::Ends;
 
 const READ: &str = "dram__bytes_read.sum";
+
+const METRIC_COLUMNS: [&str; 11] = [
+    "config",
+    "config_index",
+    "run",
+    "range_path",
+    "range_mode",
+    "replay_mode",
+    "cache_state",
+    "clock_mode",
+    "passes",
+    "metric",
+    "unit",
+];
 
 /// Kernels of each sample of an annotation in a configuration.
 fn launches(report: &Report, config: usize, annotation: &str) -> Vec<usize> {
@@ -28,13 +47,14 @@ fn launches(report: &Report, config: usize, annotation: &str) -> Vec<usize> {
 #[test]
 fn a_bench_times_what_its_annotations_launch_and_then_counts_it() -> Outcome {
     let process = Process::of(a_bench_times_what_its_annotations_launch_and_then_counts_it);
+    let process = process.with("SIM_CUDA_RUNS", "1"); // the flush runs, too
     process.with("CUPROF_NVML_PATH", libraries().join("libnvidia-ml.so.1")).run(|| {
         let cupti = Simulated::get();
         let bench =
             Bench::new("simulated").configs([1_u32, 5]).parameters(["launches"]).runs(25).metrics([READ]);
         let folder = crate::process::folder()?;
-        let (traced, output) = (folder.path().join("trace.cuprof"), folder.path().join("bench.cuprof"));
-        let bench = bench.order(Order::Shuffled(1)).output(&traced).progress(false);
+        let output = folder.path().join("bench.cuprof");
+        let bench = bench.counter_runs(2).order(Order::Shuffled(1)).output(&output).progress(false);
         let report = bench.run(|run, count| {
             cupti.launch(3); // set-up
             run.measure("work", || {
@@ -64,7 +84,7 @@ fn a_bench_times_what_its_annotations_launch_and_then_counts_it() -> Outcome {
         assert_eq!(launches(&report, 1, "work"), [8; 25]);
         assert_eq!(launches(&report, 1, "outer"), [2; 25]);
         assert_eq!(launches(&report, 1, "nested"), [1; 25]);
-        let samples = || report.samples().iter().filter(|sample| sample.run.is_some());
+        let samples = || report.samples().iter().filter(|sample| sample.order.is_some());
         assert!(
             samples()
                 .all(|sample| sample.valid && sample.conditions.is_some_and(|c| c.sm_clock_mhz.is_some()))
@@ -72,10 +92,37 @@ fn a_bench_times_what_its_annotations_launch_and_then_counts_it() -> Outcome {
         // Counted in passes of their own, when the traced session had ended.
         let counted =
             report.samples().iter().filter(|sample| &*sample.metric == READ && sample.value.is_some());
-        assert_eq!(counted.count(), 2 * 3, "{:?}", report.warnings());
-        // Every kernel is in the trace, under its annotation, whose arguments have its configuration and run.
-        let traced = Dataset::open(&traced)?;
-        let ranges = Frame::read(&traced, Table::Ranges, &["range_path", "args", "n_launches", "start_ns"])?;
+        assert_eq!(counted.count(), 2 * 2 * 3, "{:?}", report.warnings());
+        // Everything is in one dataset: the samples, and what was counted.
+        let dataset = Dataset::open(&output)?;
+        assert!(dataset.is_complete());
+        assert_eq!(dataset.rows(Table::Samples), report.samples().len() as u64);
+        assert_eq!(dataset.rows(Table::Aggregates), report.aggregates().len() as u64);
+        let metrics = Frame::read(&dataset, Table::Metrics, &METRIC_COLUMNS)?;
+        let counted: Vec<_> = metrics
+            .rows()
+            .map(|row| {
+                (row.text("config"), row.number("config_index"), row.number("run"), row.text("range_path"))
+            })
+            .collect();
+        let annotations = ["work", "outer", "outer/nested"];
+        let expected = [("launches=1", 0), ("launches=5", 1)].into_iter().flat_map(|(config, index)| {
+            [0, 1].into_iter().flat_map(move |run| {
+                annotations.map(|annotation| (Some(config), index, run, Some(annotation)))
+            })
+        });
+        assert_eq!(counted, expected.collect::<Vec<_>>());
+        let modes = ["user", "user", "cold_clean", "free"].map(Some);
+        let names = ["range_mode", "replay_mode", "cache_state", "clock_mode"];
+        assert!(
+            metrics.rows().all(|row| names.map(|name| row.text(name)) == modes && row.number("passes") > 0)
+        );
+        assert!(
+            metrics.rows().all(|row| row.text("metric") == Some(READ) && row.text("unit") == Some("byte"))
+        );
+        // Every kernel is there, under its annotation, whose arguments have its configuration and run. What flushes the
+        // cache is apart from what the program launches.
+        let ranges = Frame::read(&dataset, Table::Ranges, &["range_path", "args", "n_launches", "start_ns"])?;
         let works: Vec<_> = ranges.rows().filter(|row| row.text("range_path") == Some("work")).collect();
         assert_eq!(works.len(), 2 * 25);
         for config in [0, 1] {
@@ -90,8 +137,28 @@ fn a_bench_times_what_its_annotations_launch_and_then_counts_it() -> Outcome {
         let started =
             report.samples().iter().find(|sample| sample.run == Some(24)).map(|sample| sample.start_ns);
         assert!(started.zip(first).is_some_and(|(run, range)| (0..1_000_000_000).contains(&(range - run))));
-        report.write(&output)?;
-        assert_eq!(Dataset::open(&output)?.rows(Table::Samples), report.samples().len() as u64);
+        let launches = Frame::read(&dataset, Table::Launches, &["range_id", "range_path", "duration_ns"])?;
+        let runs = 25 + 2; // those that warm up as well
+        let in_runs = [1, 5].map(|count| runs * (3 + count + 1 + 2 + 1 + 2)).iter().sum::<i64>();
+        assert_eq!(launches.rows().count() as i64, in_runs);
+        let overheads = Frame::read(&dataset, Table::Overheads, &["kind"])?;
+        let flushes = overheads.rows().filter(|row| row.text("kind") == Some("cuprof_cache_flush")).count();
+        assert_eq!(flushes, 1 + 2 * 25 * 2, "a first one, and one for each annotation that is in no other");
+        // A sample names its range, and launches there do as well.
+        let nested = report.samples().iter().filter(|sample| &*sample.annotation == "nested");
+        for sample in nested.filter(|sample| &*sample.metric == DURATION && sample.kernel.is_none()) {
+            let its = launches.rows().filter(|row| row.int("range_id") == sample.range_id);
+            let paths: Vec<_> = its.map(|row| (row.text("range_path"), row.int("duration_ns"))).collect();
+            assert_eq!(paths, [(Some("outer/nested"), sample.value.map(|ns| ns as i64))]);
+        }
+        let read = Report::open(&output)?;
+        assert_eq!((read.to_string(), read.markdown()), (report.to_string(), report.markdown()));
+        assert_eq!((read.csv(), read.compat_csv()), (report.csv(), report.compat_csv()));
+        // Of the report alone there is a dataset without launches, and so without ids of ranges.
+        let alone = folder.path().join("alone.cuprof");
+        report.write(&alone)?;
+        assert_eq!(Dataset::open(&alone)?.rows(Table::Metrics), dataset.rows(Table::Metrics));
+        assert!(Report::open(&alone)?.samples().iter().all(|sample| sample.range_id.is_none()));
         let fact =
             |key: &str| report.facts().iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str());
         assert!(
@@ -185,6 +252,236 @@ fn a_cupti_that_cannot_stop_tracing_kernels_counts_before_it_traces() -> Outcome
             report.samples().iter().filter(|sample| &*sample.metric == READ && sample.value.is_some());
         assert_eq!(counted.count(), 2, "{:?}", report.warnings());
         assert_eq!(launches(&report, 0, "inner"), [1; 3]);
+        Ok(())
+    })
+}
+
+/// Launches so many kernels.
+fn launch(cupti: Simulated, count: u32) {
+    cupti.launch(count);
+}
+
+/// Measures two annotations in two configurations into this folder, one of them counted twice.
+fn measure_into(output: &Path, cupti: Simulated) -> Result<Report, BenchError> {
+    let bench =
+        Bench::new("one dataset").configs([1_u32, 3]).parameters(["launches"]).runs(8).progress(false);
+    let bench = bench.metrics([READ]).counter_runs(2).normalize_against("half").output(output);
+    bench.run(|run, count| {
+        run.measure("half", || launch(cupti, *count));
+        run.measure("whole", || launch(cupti, 2 * count));
+    })
+}
+
+#[test]
+#[cfg(feature = "cli")]
+fn the_command_reads_a_measurement_with_its_launches() -> Outcome {
+    let process = Process::of(the_command_reads_a_measurement_with_its_launches);
+    process.with("CUPROF_NVML_PATH", libraries().join("libnvidia-ml.so.1")).run(|| {
+        let folder = crate::process::folder()?;
+        let [a, b] = ["a", "b"].map(|name| folder.path().join(name).with_extension("cuprof"));
+        let report = measure_into(&a, Simulated::get())?;
+        measure_into(&b, Simulated::get())?;
+        let cuprof = |arguments: &[&OsStr]| -> Result<String, Box<dyn std::error::Error>> {
+            let output = Command::new(env!("CARGO_BIN_EXE_cuprof")).args(arguments).output()?;
+            let (out, err) = (String::from_utf8(output.stdout)?, String::from_utf8(output.stderr)?);
+            // Two runs of one process give no verdict.
+            let expected = if arguments[0] == "compare" { 2 } else { 0 };
+            assert_eq!(output.status.code(), Some(expected), "{arguments:?}: {out}{err}");
+            Ok(out)
+        };
+        let on = |command: &str, more: &[&OsStr]| {
+            let first = [OsStr::new(command), a.as_os_str()];
+            cuprof(&[&first, more].concat())
+        };
+        let words = |text: &'static str| text.split(' ').map(OsStr::new).collect::<Vec<_>>();
+
+        assert_eq!(on("report", &[])?, report.to_string());
+        let summary = on("summary", &[])?;
+        assert!(summary.contains("whole") && summary.contains("half"), "{summary}");
+        let (trace, plot) = (folder.path().join("a.pftrace"), folder.path().join("a.svg"));
+        on("trace", &[OsStr::new("--output"), trace.as_os_str()])?;
+        let trace = fs::read(trace)?;
+        let has = |text: &str| trace.windows(text.len()).any(|window| window == text.as_bytes());
+        assert!(has("launches=3") && has("whole"), "runs and ranges are both in the trace");
+        let replaced = [OsStr::new("--force"), OsStr::new("--output"), plot.as_os_str()];
+        for kind in ["times", "samples", "share"] {
+            on("plot", &[&replaced[..], &[OsStr::new("--kind"), OsStr::new(kind)]].concat())?;
+            assert!(fs::read_to_string(&plot)?.contains("</svg>"), "{kind}");
+        }
+        on("plot", &[&replaced[..], &words("--metric dram__bytes_read.sum")].concat())?;
+        let compared = cuprof(&[OsStr::new("compare"), a.as_os_str(), b.as_os_str()])?;
+        assert!(compared.contains("whole"), "{compared}");
+        Ok(())
+    })
+}
+
+#[test]
+fn what_was_measured_is_in_the_dataset_of_a_bench_that_ends_early() -> Outcome {
+    Process::of(what_was_measured_is_in_the_dataset_of_a_bench_that_ends_early).run(|| {
+        let cupti = Simulated::get();
+        let folder = crate::process::folder()?;
+        let output = folder.path().join("stopped.cuprof");
+        let bench = |runs: usize| Bench::new("stopped").runs(runs).progress(false).output(&output);
+        let stopping = bench(9).on_failure(OnFailure::Stop).warm_up(0);
+        let failed = stopping.run(|run, ()| {
+            run.measure("work", || launch(cupti, 2));
+            if run.number() == 3 { Err("out of memory") } else { Ok(()) }
+        });
+        let failed = failed.err().ok_or("it went on")?;
+        assert_eq!(failed.error.kind, ErrorKind::Program);
+        let dataset = Dataset::open(&output)?;
+        assert!(dataset.is_complete());
+        assert_eq!(dataset.rows(Table::Launches), 4 * 2);
+        let read = Report::open(&output)?;
+        assert_eq!(read.samples(), failed.report.samples());
+        assert!(read.warnings()[0].starts_with("measuring failed: "), "{read}");
+        assert!(read.warnings()[0].ends_with("run 3 of configuration 0 failed: out of memory"), "{read}");
+        // It is refused a second time, before anything runs, unless it is to be replaced.
+        let launched = cupti.calls(c"cuLaunchKernel");
+        let refused = bench(2).run(|run, ()| run.measure("work", || launch(cupti, 1))).err();
+        assert_eq!(refused.map(|refused| refused.error.kind), Some(ErrorKind::OutputExists));
+        assert_eq!(cupti.calls(c"cuLaunchKernel"), launched, "nothing ran");
+        bench(2).overwrite(true).run(|run, ()| run.measure("work", || launch(cupti, 1)))?;
+        assert_eq!(Report::open(&output)?.aggregate(0, "work", DURATION).map(|one| one.runs), Some(2));
+        // Where nothing was launched, that is there.
+        let nothing = bench(2).overwrite(true).run(|run, ()| run.measure("work", || ())).err();
+        assert!(nothing.is_some_and(|nothing| nothing.error.to_string().contains("launched any kernel")));
+        let read = Report::open(&output)?;
+        assert!(read.samples().iter().all(|sample| sample.invalid_reason.as_deref() == Some("no_kernel")));
+        // A panic that goes on up leaves the launches.
+        let panicking = || {
+            let _never = bench(5).overwrite(true).warm_up(0).run(|run, ()| {
+                run.measure("work", || launch(cupti, 1));
+                assert!(run.number() < 2, "as it should");
+            });
+        };
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(panicking)).is_err());
+        let dataset = Dataset::open(&output)?;
+        assert!(dataset.is_complete());
+        assert_eq!((dataset.rows(Table::Launches), dataset.rows(Table::Samples)), (3, 0));
+        Ok(())
+    })
+}
+
+#[test]
+fn a_bench_that_is_killed_while_it_counts_leaves_its_launches() -> Outcome {
+    let of = || Process::of(a_bench_that_is_killed_while_it_counts_leaves_its_launches);
+    if is_inside() {
+        return of().run(|| {
+            let cupti = Simulated::get();
+            let bench = Bench::new("killed").runs(3).progress(false).metrics([READ]).output(given("OUTPUT"));
+            bench.run(|run, ()| {
+                if run.purpose() == Purpose::Counting {
+                    println!("counting");
+                    loop {
+                        std::thread::park(); // until it is killed
+                    }
+                }
+                run.measure("work", || launch(cupti, 1));
+            })?;
+            Ok(())
+        });
+    }
+    let folder = crate::process::folder()?;
+    let output = folder.path().join("killed.cuprof");
+    let mut child = of().with("OUTPUT", &output).start()?;
+    let errors = read(child.stderr.take());
+    let mut lines = BufReader::new(child.stdout.take().ok_or("no output")?).lines();
+    let is_counting = lines.any(|line| line.is_ok_and(|line| line.ends_with("counting")));
+    child.kill()?;
+    child.wait()?;
+    assert!(is_counting, "it ended by itself: {}", errors.recv()?);
+    let dataset = Dataset::open(&output)?;
+    assert!(!dataset.is_complete());
+    let recovery = recover(&output)?;
+    assert!(recovery.was_killed && recovery.damaged.is_empty(), "{recovery}");
+    let dataset = Dataset::open(&output)?;
+    assert_eq!((dataset.rows(Table::Launches), dataset.rows(Table::Ranges)), (3 + 2, 3));
+    Ok(())
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_and_leaves_no_folder() -> Outcome {
+    Process::of(what_makes_no_sense_is_refused_and_leaves_no_folder).run(|| {
+        let cupti = Simulated::get();
+        let folder = crate::process::folder()?;
+        let output = folder.path().join("refused.cuprof");
+        let refused = |bench: Bench<u32>| -> Result<String, Box<dyn std::error::Error>> {
+            let bench = bench.progress(false).output(&output);
+            let failed = bench.run(|run, _| run.measure("work", || launch(cupti, 1))).err();
+            let BenchError { error, report, .. } = failed.ok_or("it was accepted")?;
+            assert_eq!((error.kind, report.samples().len()), (ErrorKind::Config, 0), "{error}");
+            assert!(!output.exists(), "{error}");
+            Ok(error.to_string())
+        };
+        let bench = |configs: &[u32]| Bench::new("refused").configs(configs.to_vec());
+        assert!(refused(bench(&[]))?.contains("no configurations"));
+        assert!(refused(bench(&[1]).runs(0))?.contains("runs is 0"));
+        assert!(refused(bench(&[1]).metrics([READ]).counter_runs(0))?.contains("counter_runs is 0"));
+        assert!(refused(bench(&[1]).metrics(["no__such_metric.sum"]))?.contains("no__such_metric.sum"));
+        assert_eq!(cupti.calls(c"cuptiSubscribe"), 0, "nothing was started");
+        Ok(())
+    })
+}
+
+#[test]
+fn what_is_odd_is_measured_and_told() -> Outcome {
+    let process = Process::of(what_is_odd_is_measured_and_told);
+    process.with("CUPROF_NVML_PATH", libraries().join("libnvidia-ml.so.1")).run(|| {
+        let cupti = Simulated::get();
+        let folder = crate::process::folder()?;
+        let output = folder.path().join("odd.cuprof");
+        let bench =
+            Bench::new("odd, \"quoted\"\nand broken").configs(["a,b", "c\"d\ne"]).parameters(["name"]);
+        let bench = bench.runs(3).warm_up(0).progress(false).normalize_against("base").output(&output);
+        // Runs take longer than all waiting for heat may.
+        let budget = Duration::from_micros(500);
+        let report = bench.thermal_budget(budget).run(|run, name| {
+            let begun = Instant::now();
+            // In one configuration only, and failing in the first run there.
+            if *name == "a,b" {
+                let _flagged = run.measure("base", || {
+                    launch(cupti, 1);
+                    if run.number() == 0 { Err("failed") } else { Ok(()) }
+                });
+            }
+            run.measure("twice, \"a\"\nb", || launch(cupti, 1));
+            run.measure("twice, \"a\"\nb", || launch(cupti, 2));
+            run.measure("empty", || ());
+            while begun.elapsed() < 2 * budget {
+                std::hint::spin_loop();
+            }
+        })?;
+        assert_eq!(launches(&report, 0, "twice, \"a\"\nb"), [1, 2, 1, 2, 1, 2]);
+        assert!(launches(&report, 1, "base").is_empty());
+        assert_eq!(launches(&report, 1, "empty"), [0; 3]);
+        let reasons = |annotation: &str| -> Vec<_> {
+            let its = report.samples().iter().filter(|sample| &*sample.annotation == annotation);
+            let its = its.filter(|sample| &*sample.metric == DURATION && sample.kernel.is_none());
+            its.map(|sample| sample.invalid_reason.as_deref()).collect()
+        };
+        assert_eq!(reasons("base"), [Some("failed: failed"), None, None]);
+        assert_eq!(reasons("empty"), [Some("no_kernel"); 6]);
+        let pairs = |config| {
+            let twice = report.aggregate(config, "twice, \"a\"\nb", DURATION)?;
+            twice.normalised.as_ref().map(|normalised| normalised.pairs)
+        };
+        assert_eq!((pairs(0), pairs(1)), (Some(2), None), "of the runs in which the baseline is valid");
+        let warned = |what: &str| report.warnings().iter().any(|warning| warning.contains(what));
+        assert!(
+            warned("no valid \"base\" in configurations 1") && warned("samples are not valid"),
+            "{report}"
+        );
+        // Names come out of the files as they went in.
+        let read = Report::open(&output)?;
+        assert_eq!((read.to_string(), read.compat_csv()), (report.to_string(), report.compat_csv()));
+        assert_eq!(
+            (read.samples().len(), read.config_text(1)),
+            (report.samples().len(), report.config_text(1))
+        );
+        let ranges = Frame::read(&Dataset::open(&output)?, Table::Ranges, &["name"])?;
+        let odd = ranges.rows().filter(|row| row.text("name") == Some("twice, \"a\"\nb")).count();
+        assert_eq!(odd, 2 * 3 * 2);
         Ok(())
     })
 }

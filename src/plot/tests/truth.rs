@@ -6,7 +6,7 @@ use super::super::{Form, Share, Spacing, Style, Times, kernel_share, roofline};
 use super::{Outcome, measured, read};
 use crate::analysis::{Collection, Filter};
 use crate::plot::Measurements;
-use crate::testing::{Measured, write_counted, write_measured};
+use crate::testing::{Measured, write_counted, write_measured, write_measured_and_counted};
 
 /// The texts of a picture.
 fn texts(plot: &super::super::Plot) -> Vec<String> {
@@ -228,5 +228,37 @@ fn bars_begin_at_zero_and_values_lie_on_no_bar() -> Outcome {
     assert!(texts(&plot).iter().any(|text| text == "0"), "there is no zero: {:?}", texts(&plot));
     let log = measured.times(&Times { spacing: Spacing::Log, ..times })?;
     assert!(log.scene.shapes.iter().filter_map(is_bar).next().is_none(), "bars on a logarithmic axis");
+    Ok(())
+}
+
+#[test]
+fn a_roofline_of_a_measurement_keeps_configurations_apart_and_takes_their_times() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let counted = [
+        ("gpu__time_duration.sum", 1e6),
+        ("sm__cycles_elapsed.avg.per_second", 1e9),
+        ("dram__cycles_elapsed.avg.per_second", 1e9),
+        ("dram__bytes.sum", 1e6),
+        ("dram__bytes.sum.peak_sustained", 1_000.0),
+        ("sm__sass_thread_inst_executed_op_ffma_pred_on.sum.peak_sustained", 1_000.0),
+        ("smsp__sass_thread_inst_executed_op_fadd_pred_on.sum", 0.0),
+        ("smsp__sass_thread_inst_executed_op_fmul_pred_on.sum", 0.0),
+        ("smsp__sass_thread_inst_executed_op_ffma_pred_on.sum", 5e6),
+    ];
+    let of = |n: u32, ns: f64| Measured {
+        parameters: vec![("n".to_owned(), n.to_string())],
+        annotation: "gemm".to_owned(),
+        metric: ("gpu__time_duration.sum".to_owned(), "ns".to_owned()),
+        values: vec![Some(0.9 * ns), None, Some(1.1 * ns)],
+    };
+    let ranges: [(&str, &[(&str, f64)]); 1] = [("step/gemm", &counted)];
+    let path = folder.path().join("both.cuprof");
+    write_measured_and_counted(&path, &[of(1, 1e5), of(2, 1e4)], &[&ranges, &ranges], &[])?;
+    let plot = roofline(&Collection::open([path])?, &Filter::default(), &Style::default())?;
+    let told = texts(&plot).join("\n");
+    // 10^7 operations in 0.1 ms and in 0.01 ms, and not in the millisecond that was counted.
+    for (name, speed) in [("step/gemm, n=1", "100 GFLOP/s"), ("step/gemm, n=2", "1 TFLOP/s")] {
+        assert!(told.contains(name) && told.contains(speed), "{name} {speed}:\n{told}");
+    }
     Ok(())
 }
