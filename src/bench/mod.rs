@@ -23,6 +23,7 @@ mod report;
 mod results;
 mod rig;
 mod run;
+mod settings;
 mod text;
 mod value;
 

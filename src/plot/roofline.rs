@@ -366,8 +366,11 @@ fn traced(collection: &Collection) -> Result<FxHashMap<(usize, Arc<str>), Durati
     Ok(means(sums).collect())
 }
 
-/// The mean time of each annotation that was measured, by dataset and configuration.
-fn measured(collection: &Collection) -> Result<FxHashMap<(usize, i64), FxHashMap<Arc<str>, Duration>>> {
+/// By dataset and configuration, the time of each annotation.
+type Annotations = FxHashMap<(usize, i64), FxHashMap<Arc<str>, Duration>>;
+
+/// The mean time of each annotation that was measured.
+fn measured(collection: &Collection) -> Result<Annotations> {
     const COLUMNS: [&str; 5] = ["config_index", "annotation", "kernel", "metric", "value"];
     let mut sums = Sums::default();
     for (source, group) in collection.groups(Table::Samples) {
@@ -386,7 +389,7 @@ fn measured(collection: &Collection) -> Result<FxHashMap<(usize, i64), FxHashMap
             }
         }
     }
-    let mut times: FxHashMap<_, FxHashMap<_, _>> = FxHashMap::default();
+    let mut times = Annotations::default();
     for ((source, config, annotation), time) in means(sums) {
         times.entry((source, config)).or_default().insert(annotation, time);
     }
