@@ -53,8 +53,10 @@ fn no_match(what: &str, pattern: &Pattern, names: &[&str], matches: impl Fn(&str
     if names.iter().any(|name| matches(name)) {
         return None;
     }
-    let bare: String = pattern.to_string().chars().filter(|c| !"*?".contains(*c)).collect();
-    let how = match pattern.is_glob() {
+    let text = pattern.to_string();
+    let bare: String = text.chars().filter(|c| !"*?".contains(*c)).collect();
+    // One that matches anywhere already needs no advice how to.
+    let how = match pattern.is_glob() && !(text.starts_with('*') && text.ends_with('*')) {
         true => format!("; it has to match as a whole, and '*{bare}*' matches {bare} anywhere"),
         false => String::new(),
     };

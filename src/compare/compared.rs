@@ -444,15 +444,22 @@ impl Compared {
 
     /// What a row is of; with the keys that are not the same for all rows.
     pub(super) fn name_of(&self, row: &Row) -> String {
-        let mut name = row.key.to_string();
+        let (place, name) = self.place_and_name(row);
+        place + &name
+    }
+
+    /// The same in two parts: where a kernel is, and its name.
+    pub(super) fn place_and_name(&self, row: &Row) -> (String, String) {
+        let (mut place, mut name) = row.key.place_and_name();
         for key in &self.varying {
             let value = row.key.get(*key).unwrap_or("not known");
             match key {
-                JoinKey::Bench => name = format!("{value}/{name}"),
+                JoinKey::Bench if place.is_empty() => name = format!("{value}/{name}"),
+                JoinKey::Bench => place = format!("{value}/{place}"),
                 _ => name += &format!(" [{key} {value}]"),
             }
         }
-        name
+        (place, name)
     }
 }
 

@@ -173,17 +173,28 @@ fn counted(a: &str, b: &str) -> Ordering {
     left.len().cmp(&right.len()).then_with(|| a.cmp(b))
 }
 
+impl Key {
+    /// In words: where a kernel is, `gemm (n=512): `, and its name; of a whole annotation its name alone.
+    pub(super) fn place_and_name(&self) -> (String, String) {
+        let [config, region, kernel] =
+            [JoinKey::Config, JoinKey::Region, JoinKey::Kernel].map(|key| self.get(key).unwrap_or_default());
+        let mut whole = region.to_owned();
+        if !config.is_empty() {
+            whole += &format!("{}({config})", if region.is_empty() { "" } else { " " });
+        }
+        match (whole.is_empty(), kernel.is_empty()) {
+            (_, true) => (String::new(), whole),
+            (true, false) => (whole, kernel.to_owned()),
+            (false, false) => (whole + ": ", kernel.to_owned()),
+        }
+    }
+}
+
 /// What is measured, for people: `gemm (n=512): kernel`. Without the bench.
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [config, region, kernel] =
-            [JoinKey::Config, JoinKey::Region, JoinKey::Kernel].map(|key| self.get(key).unwrap_or_default());
-        f.write_str(region)?;
-        if !config.is_empty() {
-            write!(f, "{}({config})", if region.is_empty() { "" } else { " " })?;
-        }
-        let colon = if region.is_empty() && config.is_empty() || kernel.is_empty() { "" } else { ": " };
-        write!(f, "{colon}{kernel}")
+        let (place, name) = self.place_and_name();
+        write!(f, "{place}{name}")
     }
 }
 

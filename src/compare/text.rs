@@ -153,7 +153,8 @@ impl Compared {
         let mut grid = Grid::new("What", &titles, expendable);
         for (place, row) in shown.iter().enumerate() {
             let cells: Vec<String> = columns.iter().map(|(.., cells)| cells[place].clone()).collect();
-            grid.push(cells, 0, self.name_of(row));
+            let (place, name) = self.place_and_name(row);
+            grid.push_at(cells, &place, &name);
         }
         page.grid_here(grid);
         page.left_out(rows.len() - shown.len(), "row");

@@ -77,7 +77,11 @@ impl Measurements {
                 "{left_out} more are not drawn: choose some by their annotations or configurations"
             ));
         }
-        let what = format!("{runs} values; a line is the median, the box its 95 % interval");
+        let interval = match groups.iter().any(|group| group.has_interval()) {
+            true => ", the box its 95 % interval",
+            false => " without a 95 % interval, which takes six independent runs or more",
+        };
+        let what = format!("{runs} values; a line is the median{interval}");
         let parts = [what, self.conditions.clone()];
         let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         let frame =
@@ -131,6 +135,11 @@ impl Measurements {
 }
 
 impl Group<'_> {
+    /// Whether its median has one.
+    fn has_interval(&self) -> bool {
+        self.cell.told.median_ends.iter().all(Option::is_some)
+    }
+
     fn count(&self) -> String {
         let failed = self.cell.values.len() - self.values.len();
         let failed = if failed > 0 { format!(", {failed} not valid") } else { String::new() };

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::render::Symbols;
-use super::text::{bandwidth, bytes, count, counted, one_line, percent, shortened, time, width};
+use super::text::{bandwidth, bytes, count, counted, end_of, one_line, percent, shortened, time, width};
 use super::{KernelSummary, TransferSummary};
 
 const MIN_WIDTH: usize = 40;
@@ -136,8 +136,12 @@ impl Page {
             let level = if row.depth > levels { format!("{}> ", row.depth) } else { String::new() };
             let room = name_width.saturating_sub(width(&level) + width(&row.kept));
             let indent = (INDENT * row.depth.min(levels)).min(room);
-            let name = shortened(&row.name, room - indent, self.symbols);
-            let _ = write!(line, "{:indent$}{level}{}{name}", "", row.kept);
+            let room = room - indent;
+            // Of where something is, the end tells most; the name itself has the larger part.
+            let room_of_name = room.saturating_sub(width(&row.place)).max(room * 3 / 5);
+            let name = shortened(&row.name, room_of_name, self.symbols);
+            let place = end_of(&row.place, room.saturating_sub(width(&name)), self.symbols);
+            let _ = write!(line, "{:indent$}{level}{}{place}{name}", "", row.kept);
             self.text.push_str(line.trim_end());
             self.text.push('\n');
         }
@@ -161,13 +165,16 @@ struct GridRow {
     depth: usize,
     /// What stands before the name and is never shortened: numbers make way for it.
     kept: String,
+    /// Where it is, if that is told.
+    place: String,
     name: String,
 }
 
 impl Grid {
     pub fn new(name: &str, titles: &[&str], expendable: impl Into<Vec<usize>>) -> Self {
         let cells = titles.iter().map(|title| (*title).to_owned()).collect();
-        let titles = GridRow { cells, depth: 0, kept: String::new(), name: name.to_owned() };
+        let titles =
+            GridRow { cells, depth: 0, kept: String::new(), place: String::new(), name: name.to_owned() };
         Self { rows: vec![titles], expendable: expendable.into() }
     }
 
@@ -177,7 +184,14 @@ impl Grid {
 
     /// The same for a name of which the beginning is always there.
     pub fn push_kept(&mut self, cells: impl Into<Vec<String>>, depth: usize, kept: String, name: String) {
-        self.rows.push(GridRow { cells: cells.into(), depth, kept, name: one_line(&name) });
+        let (place, name) = (String::new(), one_line(&name));
+        self.rows.push(GridRow { cells: cells.into(), depth, kept, place, name });
+    }
+
+    /// The same for a name that comes after the place where it is.
+    pub fn push_at(&mut self, cells: impl Into<Vec<String>>, place: &str, name: &str) {
+        let (place, name) = (one_line(place), one_line(name));
+        self.rows.push(GridRow { cells: cells.into(), depth: 0, kept: String::new(), place, name });
     }
 
     /// The columns that fit, each with its width, and the room for the name.
@@ -188,7 +202,8 @@ impl Grid {
         let mut columns: Vec<(usize, usize)> =
             (0..cells).map(|column| (column, column_width(column))).collect();
         let of_rows = |of: fn(&GridRow) -> usize| self.rows.iter().map(of).max().unwrap_or(0);
-        let longest = of_rows(|row| INDENT * row.depth + width(&row.kept) + width(&row.name));
+        let longest =
+            of_rows(|row| INDENT * row.depth + width(&row.kept) + width(&row.place) + width(&row.name));
         let kept = of_rows(|row| if row.kept.is_empty() { 0 } else { INDENT * row.depth + width(&row.kept) });
         let needed = longest.min(MIN_NAME_WIDTH.max(kept + MIN_NAME_WIDTH / 3));
         let used = |columns: &[(usize, usize)]| columns.iter().map(|(_, width)| width + 2).sum::<usize>();

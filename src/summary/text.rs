@@ -102,24 +102,42 @@ pub(crate) fn one_line(text: &str) -> String {
     line
 }
 
+/// The text in at most `columns`: its end.
+pub(crate) fn end_of(text: &str, columns: usize, symbols: Symbols) -> String {
+    if width(text) <= columns {
+        return text.to_owned();
+    }
+    let mark = mark(symbols);
+    let room = columns.saturating_sub(width(mark));
+    let end: Vec<char> = fitting(text.chars().rev(), room);
+    mark.chars().take(columns).chain(end.into_iter().rev()).collect()
+}
+
+/// What stands for a part that is left out.
+fn mark(symbols: Symbols) -> &'static str {
+    if symbols == Symbols::Unicode { "…" } else { "..." }
+}
+
+/// As many of the characters as there is room for.
+fn fitting(chars: impl Iterator<Item = char>, room: usize) -> Vec<char> {
+    let mut used = 0;
+    chars
+        .take_while(|c| {
+            used += char_width(*c);
+            used <= room
+        })
+        .collect()
+}
+
 /// The name in at most `columns`: its beginning and its end, which tell more than its middle.
 pub(crate) fn shortened(name: &str, columns: usize, symbols: Symbols) -> String {
     if width(name) <= columns {
         return name.to_owned();
     }
-    let mark = if symbols == Symbols::Unicode { "…" } else { "..." };
+    let mark = mark(symbols);
     let room = columns.saturating_sub(width(mark));
     let tail_room = room * 2 / 5;
-    let fitting = |chars: &mut dyn Iterator<Item = char>, room: usize| {
-        let mut used = 0;
-        chars
-            .take_while(|c| {
-                used += char_width(*c);
-                used <= room
-            })
-            .collect::<Vec<char>>()
-    };
-    let head = fitting(&mut name.chars(), room - tail_room);
-    let tail = fitting(&mut name.chars().rev(), tail_room);
+    let head = fitting(name.chars(), room - tail_room);
+    let tail = fitting(name.chars().rev(), tail_room);
     head.into_iter().chain(mark.chars()).chain(tail.into_iter().rev()).collect()
 }

@@ -178,6 +178,15 @@ fn traces_are_compared_by_kernel_and_range() -> Outcome {
     let same = line(&format!("compare quickstart.cuprof quickstart.cuprof {allowed}"))?;
     assert!([Some(0), Some(2)].contains(&same.code), "{same:#?}");
     compare("compare_trace.txt", &same.out)?;
+    let mut narrow = cuprof();
+    narrow.env("COLUMNS", "80").args(["compare", "quickstart.cuprof", "quickstart.cuprof"]);
+    let narrow = finished(narrow.args(allowed.split(' ')))?.out;
+    for (range, kernel) in
+        [("ward", "gemm(f"), ("ward", "reduce("), ("date", "void fil"), ("fetch", "copy(f")]
+    {
+        let told = format!("{range}: {kernel}");
+        assert!(narrow.contains(&told), "{told} is not in\n{narrow}");
+    }
     let unknown =
         line("compare quickstart.cuprof quickstart.cuprof --allow-single-run --block 1 --margin 90%")?;
     assert!(unknown.expect(2)?.out.contains("clock: neither pinned nor recorded"));

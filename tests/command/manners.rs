@@ -12,7 +12,7 @@ type Spoil = fn(&std::path::Path) -> Result<(), Box<dyn std::error::Error>>;
 #[test]
 fn every_end_has_its_code() -> Outcome {
     // (arguments, code, a part of what is said)
-    let table: [(&str, i32, &str); 37] = [
+    let table: [(&str, i32, &str); 39] = [
         ("summary quickstart.cuprof", 0, ""),
         ("--help", 0, ""),
         ("--version", 0, ""),
@@ -30,7 +30,9 @@ fn every_end_has_its_code() -> Outcome {
         ("summary /", 65, "holds no finished part"),
         ("replay nowhere.cuprofrec", 65, "nowhere.cuprofrec"),
         ("replay quickstart.cuprof/env-00000.parquet --output new.cuprof", 65, ""),
+        ("replay quickstart.cuprof", 65, "`cuprof summary` reads them"),
         ("recover nowhere.cuprof", 65, "nowhere.cuprof"),
+        ("man --output /etc/passwd/x", 73, "cannot create /etc/passwd/x: "),
         ("metrics plan --chip GH100 headline", 69, "CUPTI"),
         ("metrics list", 69, "--chip GH100"),
         ("metrics presets nonsense", 64, "known: headline"),
@@ -609,6 +611,7 @@ fn a_filter_that_finds_nothing_says_what_is_near() -> Outcome {
             "--kernel gemm",
             "no kernel matches gemm; it has to match as a whole, and '*gemm*' matches gemm anywhere; near are gemm(",
         ),
+        ("--kernel *gemn*", "no kernel matches *gemn*; near are gemm("),
         ("--kernel-regex ^gemn", "no kernel matches ^gemn; near are gemm("),
         ("--range step", "'*step*' matches step anywhere; near are epoch/step"),
         ("--range epohc", "near are epoch"),

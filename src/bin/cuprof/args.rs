@@ -61,6 +61,7 @@ pub enum Command {
         shell: clap_complete::Shell,
     },
     /// Prints the manual page, or writes the pages of all subcommands
+    #[command(after_help = help::MAN)]
     Man {
         /// Folder for cuprof.1, cuprof-summary.1, and so on; created where it is not there
         #[arg(short, long, value_name = "DIR")]

@@ -12,7 +12,10 @@ Examples:
   cuprof replay run.cuprofrec              a dataset of a recording
   cuprof doctor                            what keeps it from working
 
-`cuprof COMMAND --help` has more of them.";
+`cuprof COMMAND --help` has more of them.
+
+Datasets, *.cuprof, are written by the programs themselves, which start a session of the library: \
+Profiler::builder().output(\"run.cuprof\").start(). Nothing here starts a program, as `nsys profile` does.";
 
 pub const SUMMARY: &str = "\
 Examples:
@@ -47,7 +50,7 @@ Examples:
   cuprof compare before/ after/       folders with a *.cuprof of each run
   cuprof compare before/ after/ --format junit -o compare.xml
   cuprof compare before/ after/ --allow driver    after an update of it
-  cuprof compare before/ after/ --fail-on slower  only this is failure
+  cuprof compare before/ after/ --fail-on slower  the unknown passes
   cuprof compare runs/ --annotations old new      both of the same runs
   cuprof compare runs/ --aa           whether verdicts can be trusted
 
@@ -125,6 +128,11 @@ Examples:
   cuprof completions fish > ~/.config/fish/completions/cuprof.fish
   cd ~/.local/share/bash-completion/completions
   cuprof completions bash > cuprof";
+
+pub const MAN: &str = "\
+Examples:
+  cuprof man | man -l -
+  cuprof man --output ~/.local/share/man/man1";
 
 pub const EXIT_CODES: &str = "\
 Exit codes:

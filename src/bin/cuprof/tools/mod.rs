@@ -50,6 +50,13 @@ pub fn reset_clocks() -> Result<u8, Failure> {
 }
 
 pub fn replay(replay: &args::Replay) -> Result<u8, Failure> {
+    if replay.recording.is_dir() {
+        let what = format!("{} is a folder, and a recording is a file", shown(&replay.recording));
+        return Err(Failure::new(
+            INPUT,
+            format!("{what}\n  datasets are folders: `cuprof summary` reads them"),
+        ));
+    }
     let output = match &replay.output {
         Some(output) => output.clone(),
         None => Path::new(replay.recording.file_name().unwrap_or_default()).with_extension("cuprof"),
@@ -119,7 +126,7 @@ pub fn man(folder: Option<&Path>, force: bool) -> Result<u8, Failure> {
     let failed = |error: std::io::Error| Failure::new(OUTPUT, format!("cannot write the manual: {error}"));
     match folder {
         Some(folder) => {
-            std::fs::create_dir_all(folder).map_err(failed)?;
+            std::fs::create_dir_all(folder).map_err(|error| cannot("create", folder, error))?;
             let unfinished = Unfinished::beside(&folder.join("pages"))?;
             std::fs::create_dir(unfinished.path()).map_err(failed)?;
             clap_mangen::generate_to(Arguments::command(), unfinished.path()).map_err(failed)?;
