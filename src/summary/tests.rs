@@ -268,4 +268,7 @@ fn a_long_name_keeps_its_beginning_and_its_end() {
     assert_eq!(text::shortened("abcdefghijk", 10, Symbols::Unicode), "abcdef…ijk");
     assert_eq!(text::shortened("漢字漢字漢字", 8, Symbols::Unicode), "漢字…字");
     assert_eq!(text::shortened("abcdef", 1, Symbols::Unicode), "…");
+    let ends = [(6, "abcdef"), (5, "...ef"), (3, "..."), (2, ".."), (0, "")];
+    assert!(ends.iter().all(|(columns, end)| text::end_of("abcdef", *columns, Symbols::Ascii) == *end));
+    assert_eq!(text::end_of("漢字漢字", 6, Symbols::Unicode), "…漢字");
 }

@@ -156,7 +156,7 @@ fn what_the_doctor_says_is_as_reviewed() -> Outcome {
     for (file, library, set, code) in [
         ("doctor.txt", "13.5/libcupti.so.13", ("SIM_VERSION", "13.5"), 0),
         ("doctor_issues.txt", "libcupti.so.13", ("SIM_VERSION", "13.0"), 0),
-        ("doctor_no_gpu.txt", "13.5/libcupti.so.13", ("SIM_CUDA_FAIL", "cuInit:100"), 1),
+        ("doctor_busy.txt", "13.5/libcupti.so.13", ("SIM_FAIL", "cuptiSubscribe:*:39"), 1),
         ("doctor_no_cupti.txt", "nowhere/libcupti.so.13", ("SIM_VERSION", "13.5"), 1),
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_cuprof"));
@@ -169,7 +169,10 @@ fn what_the_doctor_says_is_as_reviewed() -> Outcome {
         let mut is_left_out = false;
         // But that of the driver, which has a line of its own, however long it is.
         let folder = libraries().canonicalize()?;
-        let out = String::from_utf8(output.stdout)?.replace(&*folder.to_string_lossy(), "LIBRARIES");
+        let mut out = String::from_utf8(output.stdout)?.replace(&*folder.to_string_lossy(), "LIBRARIES");
+        if let Ok(module) = std::fs::read_to_string("/sys/module/nvidia/version") {
+            out = out.replace(&format!(", driver {}", module.trim()), "");
+        }
         for line in out.lines() {
             // Who may read counters, the kernel module of the machine that this runs on says.
             let is_of_this_machine =
