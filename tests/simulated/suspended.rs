@@ -7,7 +7,7 @@ use cuprof::{Cache, Dataset, ErrorKind, Profiler, Table};
 
 use crate::Outcome;
 use crate::frame::Frame;
-use crate::library::Simulated;
+use crate::library::{Simulated, Work};
 use crate::process::{Process, given, is_inside};
 use crate::session::Ends;
 
@@ -174,6 +174,28 @@ fn a_cupti_that_does_not_come_back_ends_counting_and_what_was_traced_is_kept() -
         }
     }
     Ok(())
+}
+
+#[test]
+fn a_capture_that_ends_while_nothing_is_traced_excuses_nothing_afterwards() -> Outcome {
+    const BEGIN_CAPTURE: Work = Work { cbid: 539, records: 0, ..Work::COPY };
+    const END_CAPTURE: Work = Work { cbid: 497, ..BEGIN_CAPTURE };
+    let process = Process::of(a_capture_that_ends_while_nothing_is_traced_excuses_nothing_afterwards);
+    process.version("13.5").run(|| {
+        let cupti = Simulated::get();
+        let mut profiler = Profiler::builder().start()?;
+        profiler.count(session()?, |pass| {
+            work(pass);
+            if pass.is_traced() {
+                cupti.work(BEGIN_CAPTURE);
+            } else if pass.number() == 0 {
+                cupti.work(END_CAPTURE);
+            }
+        })?;
+        cupti.work(Work { records: 0, ..Work::KERNEL });
+        profiler.losing(&[("launches_without_record", 1)])?;
+        Ok(())
+    })
 }
 
 #[test]

@@ -234,11 +234,55 @@ fn b64_what_a_capture_from_before_the_session_took_is_no_loss() -> Outcome {
 }
 
 #[test]
+fn b64_a_capture_is_over_where_its_end_fails_as_it_does_for_invalid_ones() -> Outcome {
+    Process::of(b64_a_capture_is_over_where_its_end_fails_as_it_does_for_invalid_ones).run(|| {
+        let without = Work { records: 0, ..Work::KERNEL };
+        for (code, is_over) in
+            [(900, true), (INVALIDATED, true), (907, true), (1, false), (899, false), (908, false)]
+        {
+            traced(&[("launches_without_record", 1 + u64::from(is_over))], |cupti| {
+                cupti.work(without);
+                cupti.work(BEGIN_CAPTURE);
+                cupti.work(Work { fails: code, ..END_CAPTURE });
+                cupti.work(without);
+                if !is_over {
+                    cupti.work(END_CAPTURE);
+                }
+            })?;
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn b64_a_capture_that_ends_between_sessions_excuses_nothing_in_the_next() -> Outcome {
+    Process::of(b64_a_capture_that_ends_between_sessions_excuses_nothing_in_the_next).run(|| {
+        traced(&[], |cupti| cupti.work(BEGIN_CAPTURE))?;
+        Simulated::get().work(END_CAPTURE);
+        traced(&[("launches_without_record", 1)], |cupti| cupti.work(Work { records: 0, ..Work::KERNEL }))?;
+        Ok(())
+    })
+}
+
+#[test]
+fn b64_where_a_call_is_not_told_of_nobody_says_that_a_record_is_missing() -> Outcome {
+    // It may be one that begins a capture.
+    let process = Process::of(b64_where_a_call_is_not_told_of_nobody_says_that_a_record_is_missing);
+    process.failing("cuptiEnableCallback:*:27:1").run(|| {
+        let run = traced(&[], |cupti| cupti.work(Work { calls: 3, records: 0, ..Work::KERNEL }))?;
+        assert_eq!(run.fact("session.calls_without_record")?.as_deref(), Some("3"));
+        Ok(())
+    })
+}
+
+#[test]
 fn b64_launches_that_can_have_no_record_are_no_loss() -> Outcome {
     Process::of(b64_launches_that_can_have_no_record_are_no_loss).run(|| {
         let without = Work { records: 0, ..Work::KERNEL };
-        let run = traced(&[("launches_without_record", 4)], |cupti| {
+        let run = traced(&[("launches_without_record", 5)], |cupti| {
             cupti.launch(1);
+            // Whatever is captured afterwards.
+            cupti.work(without);
             // Calls that fail, copies of nothing, and graphs of nothing.
             cupti.work(Work { fails: 1, ..Work::KERNEL });
             cupti.work(Work { records: 0, ..Work::COPY });
@@ -258,7 +302,7 @@ fn b64_launches_that_can_have_no_record_are_no_loss() -> Outcome {
             cupti.work(Work { calls: 2, ..without });
         })?;
         assert_eq!(run.profile.launches(), 1);
-        assert_eq!(run.fact("session.calls_without_record")?.as_deref(), Some("10"));
+        assert_eq!(run.fact("session.calls_without_record")?.as_deref(), Some("11"));
         Ok(())
     })
 }
