@@ -1,6 +1,6 @@
 //! A limit on what may never come back: the driver, CUPTI, and the files that they lie in.
 
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Result, shown};
@@ -15,23 +15,77 @@ pub(crate) struct Step {
     pub setting: Option<&'static str>,
 }
 
+/// What has become of the work.
+enum State<T> {
+    UnderWay,
+    Done(T),
+    /// Nobody waits any more, or nothing will come.
+    Left,
+}
+
+struct Shared<T> {
+    state: Mutex<State<T>>,
+    changed: Condvar,
+}
+
+impl<T> Shared<T> {
+    /// Changes the state; returns what it was.
+    fn put(&self, state: State<T>) -> State<T> {
+        std::mem::replace(&mut *self.state.lock().unwrap_or_else(PoisonError::into_inner), state)
+    }
+}
+
+/// Held by the thread that works.
+struct Report<T>(Arc<Shared<T>>);
+
+impl<T> Report<T> {
+    fn done(self, value: T) {
+        let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
+        // What nobody waits for is dropped here, by whoever made it.
+        if matches!(*state, State::UnderWay) {
+            *state = State::Done(value);
+        }
+    }
+}
+
+impl<T> Drop for Report<T> {
+    /// Also where the work has panicked.
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(*state, State::UnderWay) {
+            *state = State::Left;
+        }
+        self.0.changed.notify_all();
+    }
+}
+
 /// Runs what may hang on a thread of its own and waits for it that long; then the thread is left alone.
+///
+/// The wait is no channel's: a thread's first wait for one registers with the linker what is to be done at the thread's
+/// end, and a linker that is opening a library for ever would not answer that either.
 pub(crate) fn within<T: Send + 'static>(
     limit: Duration,
     name: &str,
     step: Step,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T> {
-    let (done, wait) = mpsc::channel();
+    let shared = Arc::new(Shared { state: Mutex::new(State::UnderWay), changed: Condvar::new() });
     let waited = Arc::new(under_way::Waited::new());
-    let there = Arc::clone(&waited);
+    let (report, there) = (Report(Arc::clone(&shared)), Arc::clone(&waited));
     std::thread::Builder::new()
         .name(name.into())
         .spawn(move || {
-            let _nobody_waits = done.send(there.run(work));
+            let value = there.run(work);
+            report.done(value);
         })
         .map_err(|source| Error::new(ErrorKind::Io, "cannot start a thread").with_source(source))?;
-    wait.recv_timeout(limit).map_err(|_| timed_out(limit, step, waited.place()))
+    let state = shared.state.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_under_way = |state: &mut State<T>| matches!(state, State::UnderWay);
+    drop(shared.changed.wait_timeout_while(state, limit, is_under_way));
+    match shared.put(State::Left) {
+        State::Done(value) => Ok(value),
+        State::UnderWay | State::Left => Err(timed_out(limit, step, waited.place())),
+    }
 }
 
 /// The error of a step that took longer than its limit, at this place.
@@ -104,6 +158,7 @@ fn known(call: &'static str) -> Option<(&'static str, &'static str)> {
 #[cfg(test)]
 mod tests {
     use std::path::Path;
+    use std::sync::mpsc;
 
     use super::*;
 
@@ -132,6 +187,26 @@ mod tests {
             "timed out: starting took longer than 50ms, at /mnt/server/libcupti.so.13\n  the file system";
         assert!(file.starts_with(beginning), "{file}");
         assert_eq!(within(Duration::from_secs(30), "cuprof-test", STEP, || 7).ok(), Some(7));
+    }
+
+    #[test]
+    fn what_comes_too_late_is_dropped_where_it_was_made() {
+        const STEP: Step = Step { what: "starting", setting: None };
+        struct Made(mpsc::Sender<String>);
+        impl Drop for Made {
+            fn drop(&mut self) {
+                let _heard = self.0.send(std::thread::current().name().unwrap_or_default().to_owned());
+            }
+        }
+        let (dropped, hear) = mpsc::channel();
+        let (go_on, wait) = mpsc::channel::<()>();
+        let work = move || {
+            let _gone = wait.recv();
+            Made(dropped)
+        };
+        assert!(within(Duration::from_millis(1), "cuprof-late", STEP, work).is_err());
+        drop(go_on);
+        assert_eq!(hear.recv().as_deref(), Ok("cuprof-late"));
     }
 
     #[test]

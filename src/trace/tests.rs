@@ -672,6 +672,20 @@ fn a_clock_that_is_hours_off_shifts_what_the_host_saw() {
 }
 
 #[test]
+fn a_capture_excuses_what_was_launched_before_its_end_on_any_clock() {
+    for shift in [0, 5 * HOUR, -5 * HOUR] {
+        for (end, missing) in [(1_000, 0), (999, 1)] {
+            let mut session = Session::new(newest());
+            session.0.clock(START.0 + shift, START);
+            session.event(ThreadId(2), &Event::UnseenCaptureEnded { time: Nanos(START.0 + end) });
+            session.launch(1, None, LAUNCH_KERNEL, 0);
+            let losses = session.finish().losses;
+            assert_eq!(losses.count(Cause::LaunchesWithoutRecord), missing, "{shift} {end}");
+        }
+    }
+}
+
+#[test]
 fn clocks_within_a_millisecond_are_left_alone() {
     for difference in [900_000, -900_000, 0] {
         let mut session = Session::new(newest());

@@ -12,8 +12,8 @@ use crate::library::Simulated;
 use crate::process::{End, Process, is_inside, libraries, skip};
 use crate::session::Ends;
 
-/// A limit for what never comes back.
-const SOON: Duration = Duration::from_millis(300);
+/// A limit for what never comes back; what comes back does so sooner, also on a busy machine.
+const SOON: Duration = Duration::from_secs(2);
 
 /// What was found of this topic, with the folder of the simulated libraries left out.
 fn told(diagnosis: &Diagnosis, topic: Topic) -> String {

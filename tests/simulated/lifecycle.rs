@@ -73,6 +73,7 @@ fn b44_a_flush_that_never_returns_is_left_alone_and_told() -> Outcome {
         let before = Instant::now();
         let (error, profile) = profiler.failing(&[("flush_timeouts", 1)])?;
         assert!(before.elapsed() < Duration::from_secs(20));
+        assert!(!cuprof::__private::is_recording(), "ranges are still logged");
         assert_eq!(error.kind, ErrorKind::Timeout);
         assert!(error.to_string().contains("finish_timeout"), "{error}");
         // What had come is there, in the profile and in the files: every full buffer.

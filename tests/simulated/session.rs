@@ -39,6 +39,7 @@ impl Ends for Profiler {
     #[track_caller]
     fn losing(self, expected: &[(&str, u64)]) -> Result<Profile> {
         let profile = self.finish()?;
+        assert!(!cuprof::__private::is_recording(), "ranges are still logged");
         assert_losses(&profile, expected);
         Ok(profile)
     }

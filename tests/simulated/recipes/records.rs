@@ -310,10 +310,12 @@ fn b64_launches_that_can_have_no_record_are_no_loss() -> Outcome {
 #[test]
 fn b64_a_launch_whose_record_is_lost_for_a_known_reason_is_counted_once() -> Outcome {
     Process::of(b64_a_launch_whose_record_is_lost_for_a_known_reason_is_counted_once).run(|| {
-        traced(&[("records_dropped", 3), ("launches_without_record", 2)], |cupti| {
+        let run = traced(&[("records_dropped", 3), ("launches_without_record", 2)], |cupti| {
             cupti.work(Work { calls: 5, records: 0, ..Work::KERNEL });
             cupti.drop_records(3);
         })?;
+        let warnings = &run.profile.summary().warnings;
+        assert!(warnings.is_empty(), "that nothing was recorded has a reason: {warnings:?}");
         traced(&[("kinds_switched_off", 1)], |cupti| {
             cupti.switch_off(kind::CONCURRENT_KERNEL);
             cupti.launch(5)
