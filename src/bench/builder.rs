@@ -338,7 +338,8 @@ impl<C: Config> Bench<C> {
         self
     }
 
-    /// The clocks to measure at. Default: [`Clocks::Measure`].
+    /// The clocks to measure times at. Default: [`Clocks::Measure`]. Counters are counted when they are free again, which their
+    /// rows say.
     pub fn clocks(mut self, clocks: Clocks) -> Self {
         self.clocks = clocks;
         self

@@ -8,7 +8,6 @@ mod batch;
 #[cfg_attr(not(feature = "analysis"), expect(dead_code, reason = "some of it is for `analysis` alone"))]
 pub(crate) mod collection;
 mod column;
-#[cfg_attr(not(feature = "analysis"), expect(dead_code, reason = "some of it is for `analysis` alone"))]
 pub(crate) mod columns;
 mod counted_tables;
 mod device_tables;

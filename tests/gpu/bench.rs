@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use cuprof::bench::{DURATION, LaunchMode, Purpose, Report};
 use cuprof::stats::{Comparison, DEFAULT_MARGIN, Direction, Sample, Verdict, paired};
-use cuprof::{Bench, Cache, L2Control, Stream};
+use cuprof::{Bench, Cache, Dataset, L2Control, Stream, Table};
 use cuprof_workload::cudarc::driver::CudaStream;
 use cuprof_workload::{Graph, Known, Victims};
 
@@ -402,7 +402,9 @@ fn counters_are_counted_beside_the_times_of_the_same_annotation() -> Outcome {
     let gpu = gpu()?;
     let stream = gpu.stream()?;
     let victims = RefCell::new(Victims::new(&gpu, &stream, VICTIM)?);
-    let bench = Bench::new("counted").runs(10).metrics([BYTES]);
+    let folder = tempfile::tempdir()?;
+    let output = folder.path().join("counted.cuprof");
+    let bench = Bench::new("counted").runs(10).metrics([BYTES]).counter_runs(3).output(&output);
     let bench =
         bench.derive("dram_read", "GB/s", |m, ()| m.value(BYTES).map(|bytes| bytes / m.duration_ns()));
     let report = bench.run(|run, ()| {
@@ -421,12 +423,21 @@ fn counters_are_counted_beside_the_times_of_the_same_annotation() -> Outcome {
     );
     let Some(bytes) = median(BYTES) else {
         // Old libraries cannot count after another test has traced; the times are there, and it is told.
+        assert_eq!(Report::open(&output)?.samples(), report.samples());
         let told = report.warnings().iter().any(|warning| warning.contains("CUPTI too old"));
         assert!(told && median(DURATION).is_some(), "no counters: {:?}", report.warnings());
         return Ok(());
     };
     assert!(bytes >= 0.99 * VICTIM as f64, "{bytes} bytes from DRAM for a cold read of {VICTIM}");
-    let folder = tempfile::tempdir()?;
-    report.write(folder.path().join("counted.cuprof"))?;
+    // Three countings that agree, in one dataset with the launches: those of ten runs, and of two that warm up.
+    let counted = report.aggregate(0, "read", BYTES).ok_or("not counted")?;
+    assert!(counted.told.n == 3 && counted.told.cv.is_some_and(|cv| cv < 0.02), "{counted:?}");
+    let dataset = Dataset::open(&output)?;
+    assert!(dataset.is_complete());
+    let per_run =
+        report.samples().iter().find(|sample| &*sample.metric == DURATION).ok_or("no run")?.launches;
+    let rows = [Table::Launches, Table::Ranges, Table::Metrics].map(|table| dataset.rows(table));
+    assert_eq!(rows, [12 * per_run as u64, 10, 3], "launches, ranges, metrics");
+    assert_eq!(Report::open(&output)?.to_string(), report.to_string());
     Ok(())
 }

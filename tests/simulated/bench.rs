@@ -348,6 +348,14 @@ fn what_was_measured_is_in_the_dataset_of_a_bench_that_ends_early() -> Outcome {
         assert!(nothing.is_some_and(|nothing| nothing.error.to_string().contains("launched any kernel")));
         let read = Report::open(&output)?;
         assert!(read.samples().iter().all(|sample| sample.invalid_reason.as_deref() == Some("no_kernel")));
+        // Where the files cannot be written, that is the error, and the report is in it.
+        let failed = bench(2).overwrite(true).run(|run, ()| {
+            run.measure("work", || launch(cupti, 1));
+            let _gone_already_the_second_time = fs::remove_dir_all(&output);
+        });
+        let failed = failed.err().ok_or("nobody noticed")?;
+        assert_eq!(failed.error.kind, ErrorKind::Io, "{failed}");
+        assert_eq!(failed.report.aggregate(0, "work", DURATION).map(|one| one.told.n), Some(2));
         // A panic that goes on up leaves the launches.
         let panicking = || {
             let _never = bench(5).overwrite(true).warm_up(0).run(|run, ()| {

@@ -7,12 +7,13 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use cuprof::counters::{Plan, Session};
 use cuprof::{
-    Bench, ClockBackend, ClockGuard, ClockOwner, ClockRequest, ClockStatus, Clocks, ErrorKind, GpuMonitor,
-    ResetOutcome, ThrottleReasons, forbid_clock_control, reset_clocks,
+    Bench, ClockBackend, ClockGuard, ClockOwner, ClockRequest, ClockStatus, Clocks, Dataset, ErrorKind,
+    GpuMonitor, ResetOutcome, Table, ThrottleReasons, forbid_clock_control, reset_clocks,
 };
 use tempfile::TempDir;
 
 use crate::Outcome;
+use crate::frame::Frame;
 use crate::library::Simulated;
 use crate::process::{Process, fork_and_run, given, is_inside, libraries};
 
@@ -211,6 +212,33 @@ fn a_measurement_pins_clocks_for_as_long_as_it_takes() -> Outcome {
     process.run(|| {
         assert_eq!(measured_at_base()?, ("applied".to_owned(), 1500));
         assert_eq!(settings()?, [SET_BASE, RESET]);
+        Ok(())
+    })
+}
+
+#[test]
+fn counters_are_counted_at_clocks_that_are_free_again_and_say_so() -> Outcome {
+    let (process, folder) = process(counters_are_counted_at_clocks_that_are_free_again_and_say_so)?;
+    let output = folder.path().join("pinned.cuprof");
+    process.with("OUTPUT", &output).run(|| {
+        let _no_other_nvml = request(Clocks::Measure)?;
+        let cupti = Simulated::get();
+        let bench = Bench::new("pinned").clocks(Clocks::Base).runs(2).progress(false);
+        let bench = bench.metrics(["dram__bytes_read.sum"]).output(given("OUTPUT"));
+        bench.run(|run, ()| {
+            run.measure("work", || {
+                cupti.launch(1);
+            });
+        })?;
+        let dataset = Dataset::open(given("OUTPUT"))?;
+        let samples = Frame::read(&dataset, Table::Samples, &["metric", "clock_mode"])?;
+        for row in samples.rows() {
+            let expected =
+                if row.text("metric") == Some("dram__bytes_read.sum") { "free" } else { "fixed_frequency" };
+            assert_eq!(row.text("clock_mode"), Some(expected), "{:?}", row.text("metric"));
+        }
+        let metrics = Frame::read(&dataset, Table::Metrics, &["clock_mode"])?;
+        assert_eq!(metrics.rows().map(|row| row.text("clock_mode")).collect::<Vec<_>>(), [Some("free")]);
         Ok(())
     })
 }
