@@ -103,6 +103,7 @@ pub struct Bench<C = ()> {
     pub(super) stream: Option<Stream>,
     /// For how long launches are held back at most, if they are.
     pub(super) launch_ahead: Option<Duration>,
+    pub(super) serializes_kernels: bool,
     pub(super) output: Option<PathBuf>,
     pub(super) overwrite: bool,
     pub(super) input_fill: Option<String>,
@@ -156,6 +157,7 @@ impl Bench {
             thermal_budget: DEFAULT_THERMAL_BUDGET,
             stream: None,
             launch_ahead: None,
+            serializes_kernels: false,
             output: None,
             overwrite: false,
             input_fill: None,
@@ -207,6 +209,7 @@ impl Bench {
             thermal_budget: self.thermal_budget,
             stream: self.stream,
             launch_ahead: self.launch_ahead,
+            serializes_kernels: self.serializes_kernels,
             output: self.output,
             overwrite: self.overwrite,
             input_fill: self.input_fill,
@@ -315,6 +318,15 @@ impl<C: Config> Bench<C> {
     /// The same, with another limit for how long work is held back, of at most a minute.
     pub fn launch_ahead_within(mut self, limit: Duration) -> Self {
         self.launch_ahead = Some(limit);
+        self
+    }
+
+    /// Whether kernels are measured one after the other, unchanged: without the code that CUPTI adds to them to take their
+    /// times, which makes kernels bound by memory up to 11 % slower. Default: no.
+    /// [`Builder::serialize_kernels`](crate::Builder::serialize_kernels) has what it costs. Samples have the
+    /// [launch mode](LaunchMode) `serialized`, and are compared with such only.
+    pub fn serialize_kernels(mut self, serialize: bool) -> Self {
+        self.serializes_kernels = serialize;
         self
     }
 

@@ -36,6 +36,7 @@ pub(super) struct Live {
     stream: Option<Stream>,
     /// For how long launches are held back at most, if they are.
     launch_ahead: Option<Duration>,
+    serializes_kernels: bool,
     output: Option<PathBuf>,
     overwrite: bool,
     /// The dataset that launches were written to, once that is over.
@@ -81,6 +82,7 @@ impl Live {
             thermal_budget: bench.thermal_budget,
             stream: bench.stream,
             launch_ahead: bench.launch_ahead,
+            serializes_kernels: bench.serializes_kernels,
             output: bench.output.clone(),
             overwrite: bench.overwrite,
             dataset: None,
@@ -194,8 +196,10 @@ impl Rig for Live {
         let driver = Driver::get()?;
         let (context, device) = driver.current()?;
         let observer = Observer::default();
-        let profiler =
-            Profiler::builder().observer(observer.clone()).watch_waits(self.launch_ahead.is_some());
+        let profiler = Profiler::builder()
+            .observer(observer.clone())
+            .watch_waits(self.launch_ahead.is_some())
+            .serialize_kernels(self.serializes_kernels);
         let profiler = match &self.output {
             Some(folder) => profiler.output(folder).overwrite(self.overwrite),
             None => profiler,

@@ -62,10 +62,12 @@ pub enum LaunchMode {
     Blocked,
     /// All or some as nodes of a graph, which the GPU launches itself.
     Graph,
+    /// Each after the end of the one before, unchanged ([`Bench::serialize_kernels`](super::Bench::serialize_kernels)).
+    Serialized,
 }
 
 impl LaunchMode {
-    pub(super) const ALL: [Self; 3] = [Self::Stream, Self::Blocked, Self::Graph];
+    pub(super) const ALL: [Self; 4] = [Self::Stream, Self::Blocked, Self::Graph, Self::Serialized];
 
     /// In one word, as tables have it.
     #[must_use]
@@ -74,6 +76,7 @@ impl LaunchMode {
             Self::Stream => "stream",
             Self::Blocked => "blocked",
             Self::Graph => "graph",
+            Self::Serialized => "serialized",
         }
     }
 }

@@ -10,7 +10,7 @@ use super::columns::Columns;
 use super::compat;
 use super::engine::{Made, Timed};
 use super::facts::{BASELINE, CACHE_STATE, CLOCK_MODE, NAME, STABLE_BELOW, TICK};
-use super::measured::{Measured, Times, combined};
+use super::measured::{LaunchMode, Measured, Times, combined};
 use super::report::{Aggregate, Report, RunSample, signed};
 use super::rig::{Gate, Rig};
 use super::value::{Config, Value};
@@ -140,7 +140,7 @@ impl<C: Config> Results<'_, C> {
             invalid_reason: times.as_ref().err().map(|reason| texts.intern(reason)),
             outlier: None,
             launches: times.as_ref().map_or(0, |times| times.launches),
-            launch_mode: times.as_ref().ok().map(|times| times.launch_mode(&instance.gate)),
+            launch_mode: times.as_ref().ok().map(|times| self.launch_mode(times, &instance.gate)),
             wall_ns: Some(run.wall_ns),
             conditions: run.conditions,
         };
@@ -163,6 +163,10 @@ impl<C: Config> Results<'_, C> {
     }
 
     /// The times of one use of an annotation, or why they are none.
+    fn launch_mode(&self, times: &Times, gate: &Gate) -> LaunchMode {
+        if self.bench.serializes_kernels { LaunchMode::Serialized } else { times.launch_mode(gate) }
+    }
+
     fn times(&self, run: &Made, place: usize) -> Result<Times, String> {
         let failure = run.instances[place].failure.as_ref().or(run.failure.as_ref());
         match failure {
@@ -284,7 +288,7 @@ impl<C: Config> Results<'_, C> {
                         invalid_reason: reason.map(|reason| texts.intern(reason)),
                         outlier: None,
                         launches: times.as_ref().map_or(0, |times| times.launches),
-                        launch_mode: times.as_ref().ok().map(|times| times.launch_mode(&instance.gate)),
+                        launch_mode: times.as_ref().ok().map(|times| self.launch_mode(times, &instance.gate)),
                         wall_ns: Some(run.wall_ns),
                         conditions: run.conditions,
                     });

@@ -79,6 +79,10 @@ impl<C: Config> Bench<C> {
                 return wrong(what, "it must be above 0 and at most a minute");
             }
         }
+        if self.launch_ahead.is_some() && self.serializes_kernels {
+            let what = "launches are to be held back, and kernels to be waited for at each launch".to_owned();
+            return wrong(what, "leave out launch_ahead or serialize_kernels");
+        }
         let mut own: Vec<String> = Vec::new();
         for config in &self.configs {
             let names: Vec<String> = config.parameters().into_iter().map(|(name, _)| name).collect();

@@ -54,7 +54,8 @@ table! {
         /// Kernels that the value is of; 0 for counters.
         n_launches: Coded<i64> = row.n_launches;
         /// How the kernels came to the GPU: `stream`, as they were launched; `blocked`, all together, behind a kernel that
-        /// waited for the last launch; `graph`, all or some as nodes of a graph. Null for counters.
+        /// waited for the last launch; `graph`, all or some as nodes of a graph; `serialized`, each after the end of the
+        /// one before, without CUPTI's code in it. Null for counters.
         launch_mode: Nullable<Words<&'static str>> = row.launch_mode.as_ref();
         /// Time of the whole run on the host; null for counters.
         wall_ns: Nullable<Delta<i64>> ["ns"] = row.wall_ns;

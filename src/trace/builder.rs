@@ -45,6 +45,7 @@ pub struct Builder {
     pub(super) overwrite: bool,
     pub(super) extra_kinds: Vec<u32>,
     pub(super) extra_tables: Vec<Table>,
+    pub(super) serializes_kernels: bool,
     pub(super) flush_period: Duration,
     pub(super) start_timeout: Duration,
     pub(super) finish_timeout: Duration,
@@ -65,6 +66,7 @@ impl Default for Builder {
             overwrite: false,
             extra_kinds: Vec::new(),
             extra_tables: Vec::new(),
+            serializes_kernels: false,
             flush_period: DEFAULT_FLUSH_PERIOD,
             start_timeout: DEFAULT_START_TIMEOUT,
             finish_timeout: DEFAULT_FINISH_TIMEOUT,
@@ -114,6 +116,25 @@ impl Builder {
     /// Adds a row for each allocation and release of device memory (`memory_operations`).
     pub fn memory_operations(self) -> Self {
         self.with(&[kind::MEMORY2], Table::MemoryOperations)
+    }
+
+    /// Whether kernels run one after the other, unchanged, while the session runs. Default: they run as the program
+    /// launches them, and CUPTI adds code to each of them that takes its times (kind `CONCURRENT_KERNEL`; no code from
+    /// Blackwell on).
+    ///
+    /// That code makes kernels that are bound by memory take longer, by the clock that they see themselves: a read of 8 to
+    /// 32 MiB from the L2 cache by 11 %, one from DRAM by 4 to 6 % (H200, `benches/results/bench-h200.md`). Serialised, a
+    /// kernel takes what it takes without a profiler, and its row some 1.5 µs of launch more. There is a price: the host
+    /// waits for each kernel at its launch, so that nothing overlaps, and kernels that wait for one another hang; kernels
+    /// of graphs have no times (rows with `zero_timestamp`). For kernels measured one by one.
+    pub fn serialize_kernels(mut self, serialize: bool) -> Self {
+        self.serializes_kernels = serialize;
+        self
+    }
+
+    /// The kind of the kernels' records.
+    pub(super) fn kernel_kind(&self) -> u32 {
+        if self.serializes_kernels { kind::KERNEL } else { kind::CONCURRENT_KERNEL }
     }
 
     fn with(mut self, kinds: &[u32], table: Table) -> Self {

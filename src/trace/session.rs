@@ -24,9 +24,8 @@ pub(crate) fn precludes_counting(version: LibraryVersion) -> bool {
     version < KERNELS_CAN_BE_DISABLED
 }
 
-/// The kinds of activity records that a session enables, beside what it was asked for.
-const DEFAULT_KINDS: [u32; 5] =
-    [kind::CONCURRENT_KERNEL, kind::MEMCPY, kind::MEMCPY2, kind::MEMSET, kind::OVERHEAD];
+/// The kinds of activity records that a session enables, beside kernels and what it was asked for.
+const DEFAULT_KINDS: [u32; 4] = [kind::MEMCPY, kind::MEMCPY2, kind::MEMSET, kind::OVERHEAD];
 
 /// What a session does about NVTX in other shared libraries.
 pub(super) enum OtherNvtx {
@@ -142,11 +141,15 @@ impl Tracing {
         if !std::mem::replace(&mut tracing.has_begun, true) {
             cupti::begin_session();
         }
+        let kernels = tracing.builder.kernel_kind();
+        cupti.enable(kernels).map_err(|error| name_the_other_kind(error, kernels))?;
+        tracing.kinds.push(kernels);
+        let how = if kernels == kind::KERNEL { "serialized" } else { "concurrent" };
+        tracing.facts.push(("session.kernels".to_owned(), how.to_owned()));
         let extra_kinds = tracing.builder.extra_kinds.clone();
         for kind in DEFAULT_KINDS.iter().chain(&extra_kinds) {
             match cupti.enable(*kind) {
                 Ok(()) => tracing.kinds.push(*kind),
-                Err(error) if *kind == kind::CONCURRENT_KERNEL => return Err(error),
                 Err(error) => tracing.optional(&format!("cuptiActivityEnable({kind})"), Err(error)),
             }
         }
@@ -257,6 +260,21 @@ impl Drop for Tracing {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+/// Kernels are recorded by one kind or the other, for the whole process.
+fn name_the_other_kind(error: Error, wanted: u32) -> Error {
+    const NOT_COMPATIBLE: i32 = 14;
+    if error.code != Some(NOT_COMPATIBLE) {
+        return error;
+    }
+    let hint = if wanted == kind::KERNEL && cupti::kernels_are_on() {
+        "kernels were traced before in this process without being serialised, and CUPTI before 13.0 Update 1 cannot switch \
+         that off: serialise them from the first session on, or use a newer CUPTI"
+    } else {
+        "something else in the process has the kernels recorded the other way, serialised or concurrent: switch that off"
+    };
+    error.with_hint(hint)
 }
 
 /// Adds who may hold CUPTI, as far as the environment tells.

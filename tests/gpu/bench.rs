@@ -162,6 +162,46 @@ fn a_hundred_cold_runs_of_a_short_kernel_take_no_longer_than_they_must() -> Outc
     Ok(())
 }
 
+#[test]
+#[ignore = "needs a GPU"]
+fn serialised_kernels_take_what_they_take_untraced() -> Outcome {
+    const RUNS: usize = 60;
+    const WARM_UP: usize = 5;
+    let _turn = turn();
+    let gpu = gpu()?;
+    let stream = gpu.stream()?;
+    let victims = RefCell::new(Victims::new(&gpu, &stream, 16 * MIB)?);
+    // What the kernel's blocks see of the GPU's own timer.
+    let read = || -> Result<f64, String> {
+        victims.borrow_mut().read_stamped(&stream)?;
+        Ok(victims.borrow().stamps(&stream)?.span_ns as f64)
+    };
+    let median = |spans: &[f64]| -> Result<f64, Box<dyn std::error::Error>> {
+        Ok(Sample::new(&spans[WARM_UP..])?.median().ok_or("no runs")?)
+    };
+    let untraced = median(&(0..WARM_UP + RUNS).map(|_| read()).collect::<Result<Vec<_>, _>>()?)?;
+    let traced = |serialize: bool| -> Result<(f64, f64), Box<dyn std::error::Error>> {
+        let spans = RefCell::new(Vec::new());
+        let bench = Bench::new("read").cache(Cache::Keep).warm_up(WARM_UP).runs(RUNS);
+        let report = bench.serialize_kernels(serialize).run(|run, ()| -> Result<(), String> {
+            spans.borrow_mut().push(run.measure("read", read)?);
+            Ok(())
+        })?;
+        Ok((median(&spans.borrow())?, median_ns(&report, 0)?))
+    };
+    let (serialized, serialized_record) = traced(true)?;
+    let (concurrent, concurrent_record) = traced(false)?;
+    println!(
+        r#"{{"test":"bench_serialized","gpu":"{}","bytes":{},"blocks_ns":{{"untraced":{untraced},"serialized":{serialized},"concurrent":{concurrent}}},"recorded_ns":{{"serialized":{serialized_record},"concurrent":{concurrent_record}}}}}"#,
+        gpu.describe(),
+        16 * MIB,
+    );
+    let change = (serialized - untraced) / untraced;
+    assert!(change.abs() <= 0.03, "serialised, its blocks take {serialized} ns, and {untraced} ns untraced");
+    assert!(serialized_record > serialized && concurrent_record > concurrent);
+    Ok(())
+}
+
 /// Pairs of blocks of two sides that are measured in turns, and runs of a block.
 const BLOCKS: usize = 8;
 const BLOCK: usize = 25;

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use cuprof::bench::{BenchError, DURATION, OnFailure, Order, Purpose, Report};
+use cuprof::bench::{BenchError, DURATION, LaunchMode, OnFailure, Order, Purpose, Report};
 use cuprof::stats::{Precision, StopRule};
 use cuprof::{Bench, Cache, Dataset, ErrorKind, Pattern, Profiler, Table, recover};
 
@@ -428,6 +428,21 @@ fn what_makes_no_sense_is_refused_and_leaves_no_folder() -> Outcome {
         assert!(refused(bench(&[1]).metrics([READ]).counter_runs(0))?.contains("counter_runs is 0"));
         assert!(refused(bench(&[1]).metrics(["no__such_metric.sum"]))?.contains("no__such_metric.sum"));
         assert_eq!(cupti.calls(c"cuptiSubscribe"), 0, "nothing was started");
+        Ok(())
+    })
+}
+
+#[test]
+fn serialised_kernels_are_measured_as_such() -> Outcome {
+    Process::of(serialised_kernels_are_measured_as_such).with("SIM_MAY_SERIALIZE", "1").run(|| {
+        let cupti = Simulated::get();
+        let modes = |serialize: bool| -> Result<Vec<_>, Box<dyn std::error::Error>> {
+            let bench = Bench::new("one by one").runs(3).serialize_kernels(serialize).progress(false);
+            let report = bench.run(|run, ()| run.measure("work", || launch(cupti, 2)))?;
+            Ok(report.samples().iter().filter_map(|sample| sample.launch_mode).collect())
+        };
+        assert!(modes(true)?.iter().all(|mode| *mode == LaunchMode::Serialized));
+        assert!(modes(false)?.iter().all(|mode| *mode == LaunchMode::Stream));
         Ok(())
     })
 }

@@ -33,6 +33,10 @@ fn settings_out_of_range_are_refused_before_anything_runs() -> TestOutcome {
     assert!(refused(Bench::new("x").stable_below(-0.1))?.contains("below -0.1"));
     assert!(refused(Bench::new("x").launch_ahead())?.contains("no stream is named"));
     let queued = || Bench::new("x").stream(Stream::PER_THREAD_DEFAULT);
+    assert!(
+        refused(queued().launch_ahead().serialize_kernels(true))?.contains("waited for at each launch"),
+        "the gate would wait for its own launch"
+    );
     assert!(refused(queued().launch_ahead_within(Duration::ZERO))?.contains("for at most 0ns"));
     assert!(refused(queued().launch_ahead_within(Duration::from_secs(61)))?.contains("for at most 61s"));
     assert!(refused(Bench::new("x").configs([1]).parameters(["a", "b"]))?.contains("2 names for 1"));

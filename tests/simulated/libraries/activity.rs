@@ -27,7 +27,7 @@ functions! {
             CONCURRENT_KERNEL => KERNEL,
             _ => u32::MAX,
         };
-        if kind == KERNEL {
+        if kind == KERNEL && variable("SIM_MAY_SERIALIZE").is_none() {
             violation("kernel records of the kind that serialises kernels were asked for");
         }
         if state.kinds.contains(&other) {

@@ -8,6 +8,7 @@
 //! | `SIM_VERSION` | which CUPTI it is: a name in `PROFILES` |
 //! | `SIM_API` | the number that `cuptiGetVersion` reports, if another |
 //! | `SIM_FAIL` | calls that fail, by first argument: `cuptiActivityEnable:10:999,cuptiSubscribe:*:39`; the code `hang`: it never returns; a fourth part: only the n-th call |
+//! | `SIM_MAY_SERIALIZE` | set: records of serialised kernels may be asked for |
 //! | `SIM_SLOW` | the call that does not return before the test says so |
 //! | `SIM_CLOCK_SHIFT` | nanoseconds that CUPTI's clock is ahead of the host's |
 //! | `SIM_CLOCK_JUMP` | nanoseconds that it is further ahead once there has been a context |

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::{Condvar, LazyLock, Mutex, MutexGuard};
 
 use crate::entry::*;
-use crate::layout::{PROFILE, Record};
+use crate::layout::{CONCURRENT_KERNEL, KERNEL, PROFILE, Record};
 
 pub type ApiCallback = unsafe extern "C" fn(*mut c_void, u32, u32, *const c_void);
 pub type Requested = unsafe extern "C" fn(*mut *mut u8, *mut usize, *mut usize);
@@ -214,6 +214,9 @@ impl State {
     }
 
     pub fn write(&mut self, record: &Record<'_>) {
+        // Kernels are recorded one way or the other.
+        let serialized = record.kind == CONCURRENT_KERNEL && self.kinds.contains(&KERNEL);
+        let record = &Record { kind: if serialized { KERNEL } else { record.kind }, ..*record };
         let known = PROFILE.size(record.kind);
         // A kind that is not known is always on.
         if known.is_some() && !self.kinds.contains(&record.kind) {

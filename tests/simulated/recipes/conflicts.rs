@@ -96,15 +96,42 @@ fn b35_a_kind_that_something_else_switches_off_is_counted() -> Outcome {
 }
 
 #[test]
-fn b58_b88_kernels_are_never_recorded_by_the_kind_that_serialises_them() -> Outcome {
-    // The simulation takes its being asked for as a violation, whatever a session is asked for.
-    Process::of(b58_b88_kernels_are_never_recorded_by_the_kind_that_serialises_them).run(|| {
-        let everything = Profiler::builder().api_calls().synchronizations().memory_operations();
-        traced_as(everything, &[], |cupti| {
-            assert!(!cupti.is_on(kind::KERNEL));
-            assert!(cupti.is_on(kind::CONCURRENT_KERNEL));
-            cupti.launch(1)
-        })?;
+fn b58_b88_kernels_are_serialised_only_where_that_is_asked_for() -> Outcome {
+    // In all other tests the simulation takes its being asked for as a violation.
+    let process = Process::of(b58_b88_kernels_are_serialised_only_where_that_is_asked_for);
+    process.with("SIM_MAY_SERIALIZE", "1").run(|| {
+        let everything = || Profiler::builder().api_calls().synchronizations().memory_operations();
+        for (builder, how) in [
+            (everything(), "concurrent"),
+            (everything().serialize_kernels(true), "serialized"),
+            (everything().serialize_kernels(false), "concurrent"),
+        ] {
+            let run = traced_as(builder, &[], |cupti| {
+                assert_eq!(cupti.is_on(kind::KERNEL), how == "serialized");
+                assert_eq!(cupti.is_on(kind::CONCURRENT_KERNEL), how == "concurrent");
+                cupti.launch(3)
+            })?;
+            assert_eq!(run.profile.launches(), 3);
+            assert_eq!(run.fact("session.kernels")?.as_deref(), Some(how));
+            assert_eq!(Simulated::get().left_on(), 0);
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn kernels_that_stay_traced_cannot_be_serialised_later_and_the_error_says_what_to_do() -> Outcome {
+    let process =
+        Process::of(kernels_that_stay_traced_cannot_be_serialised_later_and_the_error_says_what_to_do);
+    process.version("12.9").with("SIM_MAY_SERIALIZE", "1").run(|| {
+        traced(&[], |cupti| cupti.launch(1))?;
+        let Err(error) = Profiler::builder().serialize_kernels(true).start() else {
+            return Err("kernels are recorded both ways".into());
+        };
+        let text = error.to_string();
+        assert!(text.contains("CUPTI_ERROR_NOT_COMPATIBLE"), "{text}");
+        assert!(text.contains("serialise them from the first session on"), "{text}");
+        traced(&[], |cupti| cupti.launch(1))?;
         Ok(())
     })
 }
