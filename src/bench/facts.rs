@@ -9,6 +9,8 @@ pub(super) const TICK: &str = "bench.tick_ns";
 pub(super) const STABLE_BELOW: &str = "bench.stable_below";
 pub(super) const CACHE_STATE: &str = "bench.cache_state";
 pub(super) const CLOCK_MODE: &str = "bench.clock_mode";
+/// What the times of kernels contain, and what not.
+pub(super) const TIMES: &str = "bench.times";
 /// In front of the warnings' numbers.
 pub(super) const WARNING: &str = "warning.bench.";
 /// In front of the collectors' names.

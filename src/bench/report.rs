@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::columns::Columns;
-use super::facts::WARNING;
+use super::facts::{TIMES, WARNING};
 use super::measured::LaunchMode;
 use super::value::{Value, json_text};
 use super::{reopen, text};
@@ -386,7 +386,9 @@ impl fmt::Display for Report {
             writeln!(f, "note: {}", one_line(warning))?;
         }
         writeln!(f, "{}: cache {}, clocks {}", one_line(&self.name), self.cache_state, self.clock_mode)?;
-        f.write_str(&text::terminal(&self.table()))
+        f.write_str(&text::terminal(&self.table()))?;
+        let times = self.facts.iter().find(|(key, _)| key == TIMES);
+        times.map_or(Ok(()), |(_, contain)| writeln!(f, "times: {contain}"))
     }
 }
 

@@ -9,7 +9,7 @@ use super::collectors::{Collector, Note, Notes};
 use super::columns::Columns;
 use super::compat;
 use super::engine::{Made, Timed};
-use super::facts::{BASELINE, CACHE_STATE, CLOCK_MODE, NAME, STABLE_BELOW, TICK};
+use super::facts::{BASELINE, CACHE_STATE, CLOCK_MODE, NAME, STABLE_BELOW, TICK, TIMES};
 use super::measured::{LaunchMode, Measured, Times, combined};
 use super::report::{Aggregate, Report, RunSample, signed};
 use super::rig::{Gate, Rig};
@@ -465,6 +465,7 @@ impl<C: Config> Results<'_, C> {
             (STABLE_BELOW.to_owned(), bench.stable_below.to_string()),
             ("bench.warm_up_runs".to_owned(), bench.warm_up.to_string()),
             (TICK.to_owned(), tick.to_string()),
+            (TIMES.to_owned(), what_times_contain(bench.serializes_kernels).to_owned()),
             (CACHE_STATE.to_owned(), rig.cache_state().to_owned()),
             (CLOCK_MODE.to_owned(), rig.clock_mode()),
             ("process.run".to_owned(), process_run().to_owned()),
@@ -476,6 +477,15 @@ impl<C: Config> Results<'_, C> {
         facts.extend(bench.baseline.clone().map(|baseline| (BASELINE.to_owned(), baseline)));
         facts.extend(rig.facts());
         facts
+    }
+}
+
+/// Measured by stamps that kernels took of the GPU's own timer: `benches/results/bench-h200.md`.
+fn what_times_contain(serialized: bool) -> &'static str {
+    if serialized {
+        "of kernels one by one and unchanged, with 2 us of launch overhead (H200)"
+    } else {
+        "of CUPTI's records, with its code in the kernels, without 1 us of launch overhead (H200)"
     }
 }
 

@@ -119,7 +119,8 @@ fn names_end_no_line_and_no_cell_of_a_table_for_people() -> TestOutcome {
     let bars = |line: &str| line.replace("\\|", "").matches('|').count();
     assert!(lines.iter().all(|line| bars(line) == bars(lines[0])), "{markdown}");
     let printed = report.to_string();
-    assert_eq!(printed.lines().count(), 2 + 4, "{printed}");
+    assert_eq!(printed.lines().count(), 2 + 4 + 1, "{printed}");
+    assert!(printed.ends_with("without 1 us of launch overhead (H200)\n"), "{printed}");
     assert!(printed.starts_with("compat: cache cold_clean, clocks free\n"), "{printed}");
     assert!(!printed.contains('\u{1b}'));
     assert!(printed.contains("650.0 ns") && printed.contains("2.0000"), "{printed}");
