@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use cuprof_workload::{Expected, Graph, Kernel, work};
 
 use crate::Outcome;
-use crate::session::{Trace, gpu, record, turn};
+use crate::session::{Place, Trace, gpu, record, turn};
 
 const NODES: u64 = 31;
 const REPLAYS: u64 = 10;
@@ -65,6 +65,23 @@ fn a_graph_captured_before_the_session_is_recorded_too() -> Outcome {
     let graph = Graph::of_kernels(&gpu, NODES)?;
     let (trace, _) = record(|| replay(&gpu, &graph))?;
     assert_replayed(&trace);
+    Ok(())
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn what_a_capture_takes_that_began_before_the_session_is_no_loss() -> Outcome {
+    let _turn = turn();
+    let gpu = gpu()?;
+    let place = Place::new()?;
+    let mut profiler = None;
+    let graph = Graph::capture(&gpu, Expected::default().kernel(Kernel::Empty, NODES), |stream| {
+        gpu.empty(stream)?;
+        profiler = Some(place.start().map_err(|error| error.to_string())?);
+        (1..NODES).try_for_each(|_| gpu.empty(stream))
+    })?;
+    replay(&gpu, &graph)?;
+    assert_replayed(&Trace::of(profiler.ok_or("no session")?.finish()?, place)?);
     Ok(())
 }
 
