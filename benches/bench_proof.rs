@@ -101,9 +101,10 @@ fn measure_stamped(
     victims: &[RefCell<Victims>],
     state: &str,
     cache: Cache,
+    serialize: bool,
 ) -> Outcome {
     let stamps = RefCell::new(vec![Vec::new(); SIZES.len()]);
-    let bench = Bench::new(state).configs(0..SIZES.len()).parameters(["size"]);
+    let bench = Bench::new(state).configs(0..SIZES.len()).parameters(["size"]).serialize_kernels(serialize);
     let bench = bench.stream(raw(stream)).cache(cache).warm_up(WARM_UP).runs(RUNS).progress(false);
     let report = bench.run(|run, size| {
         let mut victims = victims[*size].borrow_mut();
@@ -111,9 +112,10 @@ fn measure_stamped(
         stamps.borrow_mut()[*size].push(victims.stamps(stream)?);
         Ok::<(), String>(())
     })?;
+    let by = if serialize { "serialized" } else { "bench" };
     for (size, stamps) in stamps.borrow().iter().enumerate() {
         let recorded = report.aggregate(size, "stamped", DURATION).and_then(|row| row.told.median());
-        print_stamps("bench", state, SIZES[size], stamps, recorded)?;
+        print_stamps(by, state, SIZES[size], stamps, recorded)?;
     }
     Ok(())
 }
@@ -172,7 +174,9 @@ fn measure(gpu: &Gpu) -> Outcome<bool> {
                 told.n,
             );
         }
-        measure_stamped(&stream, &victims, state, cache)?;
+        for serialize in [false, true] {
+            measure_stamped(&stream, &victims, state, cache, serialize)?;
+        }
     }
     Ok(all_ok)
 }

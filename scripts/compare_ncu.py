@@ -142,19 +142,21 @@ def compare_state(path, state, cache_control, rows, stamps):
     constant = statistics.median(ncu_beyond - ours_beyond for *_, ours_beyond, ncu_beyond in table)
     print(f"\n{state}, beside `--cache-control {cache_control}`; medians in ns\n")
     print(
-        "| bytes | Bench | spread | events | ncu | ncu - Bench | blocks: no tool | counted | Bench | ncu "
-        "| Bench beyond blocks | ncu beyond blocks | between | from the constant |"
+        "| bytes | Bench | spread | events | ncu | ncu - Bench | blocks: no tool | counted | serialized | Bench | ncu "
+        "| beyond blocks: serialized | Bench | ncu | ncu - Bench | from the constant |"
     )
-    print("|---:|" + "---:|" * 13)
+    print("|---:|" + "---:|" * 15)
     beyond = 0
     for row, ncu_ns, stamped, ncu_stamped, ours_beyond, ncu_beyond in table:
         size, off = row["bytes"], ncu_beyond - ours_beyond - constant
         beyond += abs(off) > MAX_DEVIATION_NS
-        spans = [(stamps.get((by, state, size)) or {}).get("span_ns") for by in ("plain", "counted")]
+        spans = [(stamps.get((by, state, size)) or {}).get("span_ns") for by in ("plain", "counted", "serialized")]
+        serialized = (stamps.get(("serialized", state, size)) or {}).get("recorded_ns")
+        serialized_beyond = serialized - spans[2] if serialized and spans[2] else None
         print(
             f"| {size} | {row['median_ns']:.0f} | {row['robust_cv']:.1%} | {text(row['events_ns'])} | {ncu_ns:.0f} "
-            f"| {ncu_ns - row['median_ns']:.0f} | {text(spans[0])} | {text(spans[1])} | {stamped['span_ns']:.0f} "
-            f"| {ncu_stamped['span_ns']:.0f} | {ours_beyond:.0f} | {ncu_beyond:.0f} | {ncu_beyond - ours_beyond:.0f} "
+            f"| {ncu_ns - row['median_ns']:.0f} | {' | '.join(map(text, spans))} | {stamped['span_ns']:.0f} "
+            f"| {ncu_stamped['span_ns']:.0f} | {text(serialized_beyond)} | {ours_beyond:.0f} | {ncu_beyond:.0f} | {ncu_beyond - ours_beyond:.0f} "
             f"| {off:+.0f}{' **beyond**' if abs(off) > MAX_DEVIATION_NS else ''} |"
         )
     told = f"{beyond} of {len(table)} sizes are more than {MAX_DEVIATION_NS} ns off"
