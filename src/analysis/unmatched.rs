@@ -97,5 +97,6 @@ fn no_number<T: Display + Ord + Copy>(
         numbers.map(ToString::to_string).collect::<Vec<_>>().join(", ")
     };
     let (wanted, there) = (list(&mut wanted.iter()), list(&mut there.iter()));
-    Some(format!("there is no {what} {wanted}; there are {there}"))
+    let others = if there.is_empty() { "nor any other".to_owned() } else { format!("only {there}") };
+    Some(format!("there is no {what} {wanted}, {others}"))
 }

@@ -56,7 +56,10 @@ pub(super) fn report(folder: &Path) -> Result<Report> {
     aggregates::flag_outliers(&mut samples);
     let told = dataset.read(Table::Aggregates)?;
     let mut configs = Vec::new();
-    let parameters = Columns::read(&batches, PARAMETER)?;
+    let mut parameters = Columns::read(&batches, PARAMETER)?;
+    if parameters.names().is_empty() {
+        parameters = as_one(&batches)?;
+    }
     let indices = samples.iter().map(|sample| sample.config_index);
     place(&mut configs, indices, &parameters);
     let tick = fact(TICK).and_then(|tick| tick.parse().ok()).unwrap_or(0.0);
@@ -86,6 +89,20 @@ pub(super) fn report(folder: &Path) -> Result<Report> {
     // Earlier versions did not write it; what collectors gave is then not in it.
     report.compat = if compat.is_empty() { compat::table(&report, &[]) } else { Columns::read(&compat, "")? };
     Ok(report)
+}
+
+/// Each configuration in its words, as one parameter; none where they have no words. Version 1 had no columns of parameters.
+fn as_one(batches: &[RecordBatch]) -> Result<Columns> {
+    let (mut texts, mut rows) = (Texts::default(), Vec::new());
+    for batch in batches {
+        let configs = texts.of(batch, at(batch, "config")?)?;
+        rows.extend(configs.into_iter().map(|config| vec![config.map(|text| Value::Text(text.to_string()))]));
+    }
+    let no_words = Value::Text(String::new());
+    match rows.iter().flatten().flatten().all(|words| *words == no_words) {
+        true => Ok(Columns::default()),
+        false => Ok(Columns::new(vec![("config".to_owned(), None)], rows)),
+    }
 }
 
 /// Puts the parameters of each row where its configuration is.

@@ -1,7 +1,7 @@
 //! For GitHub.
 
 use super::compared::{Compared, SideValues};
-use super::text::{VERDICTS, changed, interval_of, method, rows_of, runs, tally};
+use super::text::{VERDICTS, changed, direction, interval_of, method, rows_of, runs, tally};
 use crate::summary::Symbols;
 use crate::summary::escaped::{markdown_escaped, markdown_heading, markdown_row};
 use crate::summary::text::time;
@@ -36,9 +36,10 @@ impl Compared {
         if self.rows.is_empty() {
             return text;
         }
-        let titles = ["Verdict", "What", "Change", "95 % interval", "Base", "New", "Runs", "Why"];
+        let titles =
+            ["Verdict", "What", "Change", "95 % interval", "Direction", "Base", "New", "Runs", "Why"];
         text.push('\n');
-        text += &markdown_heading(&titles, |column| [0, 1, 7].contains(&column));
+        text += &markdown_heading(&titles, |column| [0, 1, 4, 8].contains(&column));
         for verdict in VERDICTS {
             let rows = rows_of(self, verdict);
             let shown = top.unwrap_or(usize::MAX).min(rows.len());
@@ -55,6 +56,7 @@ impl Compared {
                     markdown_escaped(&self.name_of(row)),
                     changed(row),
                     interval_of(row),
+                    direction(row).to_owned(),
                     ns(row.base.as_ref()),
                     ns(row.new.as_ref()),
                     runs(row),
@@ -63,7 +65,7 @@ impl Compared {
                 text += &markdown_row(cells);
             }
             if rows.len() > shown {
-                text += &format!("| {verdict} | ({} more) | | | | | | |\n", rows.len() - shown);
+                text += &format!("| {verdict} | ({} more) | | | | | | | |\n", rows.len() - shown);
             }
         }
         text

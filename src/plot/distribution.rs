@@ -79,7 +79,7 @@ impl Measurements {
         }
         let interval = match groups.iter().any(|group| group.has_interval()) {
             true => ", the box its 95 % interval",
-            false => " without a 95 % interval, which takes six independent runs or more",
+            false => " without a 95 % interval: none has values worth six independent runs",
         };
         let what = format!("{runs} values; a line is the median{interval}");
         let parts = [what, self.conditions.clone()];

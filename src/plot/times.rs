@@ -325,10 +325,10 @@ impl Picture<'_> {
             0 => " with its 95 % interval".to_owned(),
             // A single run has no spread that anybody would look for.
             _ if without == valued && cells.iter().all(|cell| cell.told.n_valid < 2) => String::new(),
-            _ if without == valued => format!(" without a 95 % interval, which takes {needs} or more"),
-            _ => format!(
-                " with its 95 % interval; {without} of {valued} {has} none, which takes {needs} or more"
-            ),
+            _ if without == valued => format!(" without a 95 % interval: they are worth fewer than {needs}"),
+            _ => {
+                format!(" with its 95 % interval; {without} of {valued} {has} none, worth fewer than {needs}")
+            }
         }
     }
 

@@ -112,16 +112,30 @@ fn a_recording_is_read_from_a_pipe_too() -> Outcome {
     let folder = tempfile::tempdir()?;
     let output = folder.path().join("run.cuprof");
     let recording = std::fs::read(root().join("examples/recordings/graph.cuprofrec"))?;
-    let mut command = cuprof();
-    command
-        .args(["replay", "/dev/stdin", "--output"])
-        .arg(&output)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null());
-    let mut child = command.spawn()?;
-    child.stdin.take().ok_or("no pipe")?.write_all(&recording)?;
-    assert!(child.wait()?.success());
-    assert_eq!(cuprof::Dataset::open(&output)?.rows(cuprof::Table::Launches), 40);
+    for input in ["/dev/stdin", "-"] {
+        let mut command = cuprof();
+        command.args(["replay", input, "--force", "--output"]).arg(&output);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn()?;
+        child.stdin.take().ok_or("no pipe")?.write_all(&recording)?;
+        assert!(child.wait()?.success(), "{input}");
+        assert_eq!(cuprof::Dataset::open(&output)?.rows(cuprof::Table::Launches), 40, "{input}");
+    }
+    // It has no name that the dataset could have.
+    assert!(line("replay -")?.expect(64)?.err.contains("--output"));
+    Ok(())
+}
+
+#[test]
+fn a_folder_does_not_go_to_standard_output() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let recording = root().join("examples/recordings/graph.cuprofrec");
+    for arguments in [vec!["man".into(), "--output".into(), "-".into()], {
+        vec!["replay".into(), recording.into_os_string(), "--output".into(), "-".into()]
+    }] {
+        let found = finished(cuprof().args(&arguments).current_dir(folder.path()))?.expect(64)?;
+        assert!(found.err.contains("a folder cannot go to standard output"), "{arguments:?}: {}", found.err);
+        assert!(!folder.path().join("-").exists(), "{arguments:?}");
+    }
     Ok(())
 }
 
@@ -615,8 +629,8 @@ fn a_filter_that_finds_nothing_says_what_is_near() -> Outcome {
         ("--kernel-regex ^gemn", "no kernel matches ^gemn; near are gemm("),
         ("--range step", "'*step*' matches step anywhere; near are epoch/step"),
         ("--range epohc", "near are epoch"),
-        ("--device 3", "there is no device 3; there are 0\n"),
-        ("--stream 1,2", "there is no stream 1, 2; there are 13, "),
+        ("--device 3", "there is no device 3, only 0\n"),
+        ("--stream 1,2", "there is no stream 1, 2, only 13, "),
         (
             "--from 5s",
             "no kernel or transfer meets all of it: from 5000 ms; the last kernel or transfer ends ",

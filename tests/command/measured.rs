@@ -198,7 +198,8 @@ fn a_report_is_printed_from_its_files() -> Outcome {
     ] {
         let run = run(["report", &path, "--format", format])?.expect(0)?;
         assert_eq!(run.out, expected, "{format}");
-        assert!(run.out.contains("fp16"), "{run:?}");
+        // Of a dataset whose parameters are no columns, the configurations are one.
+        assert!(run.out.contains("fp16") && run.out.contains("n=4096"), "{run:?}");
     }
     let trace = run(["report", "quickstart.cuprof"])?.expect(65)?;
     assert!(trace.err.contains("holds no measurement") && trace.err.contains("cuprof summary"), "{trace:?}");
@@ -233,6 +234,19 @@ fn a_measurement_with_counters_is_read_by_each_command() -> Outcome {
         let picture = folder.path().join(kind).with_extension("svg");
         run(["plot", &path, "--kind", kind, "--output", &picture.to_string_lossy()])?.expect(0)?;
         assert!(std::fs::read_to_string(&picture)?.contains(shows), "{kind}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_summary_of_what_has_no_records_says_what_else_is_there() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    write_sweep(&folder.path().join("sweep.cuprof"))?;
+    counted(&folder.path().join("counted.cuprof"))?;
+    for (name, next) in [("sweep", "`cuprof report`"), ("counted", "`cuprof plot --kind roofline`")] {
+        let path = folder.path().join(name).with_extension("cuprof");
+        let found = run(["summary", &path.to_string_lossy()])?.expect(0)?;
+        assert!(found.err.starts_with("note: ") && found.err.contains(next), "{name}: {}", found.err);
     }
     Ok(())
 }

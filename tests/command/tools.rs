@@ -147,7 +147,12 @@ fn completions_and_pages_are_generated() -> Outcome {
     let folder = tempfile::tempdir()?;
     finished(cuprof().args(["man", "--output"]).arg(folder.path()))?.expect(0)?;
     for page in ["cuprof.1", "cuprof-summary.1", "cuprof-replay.1", "cuprof-metrics-plan.1"] {
-        assert!(folder.path().join(page).exists(), "{page}");
+        let page = fs::read_to_string(folder.path().join(page))?;
+        let version = format!("\"cuprof {}\"", env!("CARGO_PKG_VERSION"));
+        assert!(
+            page.lines().any(|line| line.starts_with(".TH cuprof") && line.ends_with(&version)),
+            "{page}"
+        );
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use cuprof::Pattern;
 use cuprof::analysis::{Filter, Moment, Section, Sort};
@@ -64,7 +65,7 @@ pub enum Command {
     #[command(after_help = help::MAN)]
     Man {
         /// Folder for cuprof.1, cuprof-summary.1, and so on; created where it is not there
-        #[arg(short, long, value_name = "DIR")]
+        #[arg(short, long, value_name = "DIR", value_parser = PathBufValueParser::new().try_map(folder))]
         output: Option<PathBuf>,
         /// Replace pages that exist
         #[arg(long, requires = "output")]
@@ -374,11 +375,12 @@ pub enum ClocksCommand {
 
 #[derive(Args, Debug)]
 pub struct Replay {
-    /// The recording
+    /// The recording; `-` is standard input
     #[arg(value_name = "RECORDING")]
     pub recording: PathBuf,
     /// The dataset; the recording's name with .cuprof by default
-    #[arg(short, long, value_name = "DIR")]
+    #[arg(short, long, value_name = "DIR", value_parser = PathBufValueParser::new().try_map(folder))]
+    #[arg(required_if_eq("recording", "-"))]
     pub output: Option<PathBuf>,
     /// Replace a dataset that exists
     #[arg(long)]
@@ -459,6 +461,14 @@ pub struct Chip {
 }
 
 /// `1%` or `0.5 %`.
+/// A folder that is made. `-` would be one of that name, and means standard output elsewhere.
+fn folder(path: PathBuf) -> Result<PathBuf, &'static str> {
+    match path.as_os_str() == "-" {
+        true => Err("a folder cannot go to standard output: name it"),
+        false => Ok(path),
+    }
+}
+
 fn percent(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
     match number {

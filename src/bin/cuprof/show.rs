@@ -3,6 +3,7 @@
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
+use cuprof::Table;
 use cuprof::analysis::{Collection, Filter, Section, TraceError, View, terminal};
 use cuprof::bench::Report;
 
@@ -131,10 +132,19 @@ pub fn open(input: &Input) -> Result<Collection, Failure> {
     Ok(collection)
 }
 
-/// Says why a filter has found nothing.
+/// Says why nothing was found: what the filter misses; of all, what is there in place of records.
 fn tell_unmatched(collection: &Collection, filter: &Filter) -> Result<(), Failure> {
     if !filter.is_all() {
         collection.unmatched(filter)?.iter().for_each(|why| say(&format!("note: {why}")));
+        return Ok(());
+    }
+    for (table, what) in [
+        (Table::Samples, "a measurement, which `cuprof report` prints and `cuprof plot` draws"),
+        (Table::Metrics, "counters, in the table `metrics`; `cuprof plot --kind roofline` draws a roofline"),
+    ] {
+        if collection.rows(table) > 0 {
+            say(&format!("note: there is no record of a kernel, but {what}"));
+        }
     }
     Ok(())
 }

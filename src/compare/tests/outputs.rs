@@ -34,7 +34,7 @@ fn names_may_have_any_characters() -> TestOutcome {
     let markdown = found.to_markdown(None);
     let rows: Vec<&str> = markdown.lines().filter(|line| line.starts_with('|')).collect();
     assert_eq!(rows.len(), 2 + NAMES.len(), "{markdown}");
-    assert!(rows.iter().all(|row| row.replace("\\|", "").matches('|').count() == 9), "{markdown}");
+    assert!(rows.iter().all(|row| row.replace("\\|", "").matches('|').count() == 10), "{markdown}");
     let xml = found.to_junit();
     assert!(xml.contains("&lt;b&gt;&amp;amp;") && xml.contains("a|b (x=a|b)"), "{xml}");
     let allowed = |c: char| c == '\n' || (!c.is_control() && !matches!(c, '\u{fffe}' | '\u{ffff}'));

@@ -60,11 +60,11 @@ fn the_median_stands_for_all_and_those_without_an_interval_are_counted() -> Outc
     let one_has_few: Vec<Measured> = sizes.iter().cloned().chain([few(8, &[1.0, 1.0, 10.0])]).collect();
     for (name, all, said) in [
         ("all", sizes.to_vec(), "median of 10 values with its 95 % interval"),
-        ("one", one_has_few, "1 of 4 has none, which takes six independent runs or more"),
+        ("one", one_has_few, "1 of 4 has none, worth fewer than six independent runs"),
         (
             "none",
             vec![few(1, &[1.0, 2.0, 3.0])],
-            "median of 3 values without a 95 % interval, which takes six independent runs",
+            "median of 3 values without a 95 % interval: they are worth fewer than six independent runs",
         ),
         ("single", vec![few(1, &[1.0])], "median of 1 value"),
     ] {

@@ -63,7 +63,8 @@ pub fn replay(replay: &args::Replay) -> Result<u8, Failure> {
     };
     refuse_existing_with(&output, replay.force, "a dataset is a folder: name one that is not there yet")?;
     let output = behind_links(&output)?;
-    let recording = cuprof::Replay::open(&replay.recording)?;
+    let is_input = replay.recording == Path::new("-");
+    let recording = cuprof::Replay::open(if is_input { Path::new("/dev/stdin") } else { &replay.recording })?;
     // The dataset gets its name when it is whole; whatever is there is replaced then.
     let unfinished = Unfinished::beside(&output)?;
     std::fs::create_dir_all(unfinished.path()).map_err(|error| cannot("create", &output, error))?;
@@ -163,8 +164,14 @@ fn with_tables_kept(roff: &str) -> String {
             is_table = !is_table;
             page += if is_table { ".nf\n" } else { ".fi\n" };
         }
-        page += if line == ".SH EXTRA" { ".SH EXAMPLES AND NOTES" } else { line };
-        page += if line.starts_with(".TH ") { "\n.nh\n.ad l\n" } else { "\n" };
+        match line.split_once('"') {
+            // The version of a subcommand is that of the whole.
+            Some((title, _)) if title.starts_with(".TH ") => {
+                page += &format!("{title}\"cuprof {}\"\n.nh\n.ad l", env!("CARGO_PKG_VERSION"));
+            }
+            _ => page += if line == ".SH EXTRA" { ".SH EXAMPLES AND NOTES" } else { line },
+        }
+        page.push('\n');
     }
     page
 }
