@@ -6,6 +6,7 @@ use std::time::Instant;
 use super::catalogue::Catalogue;
 use super::plan::Plan;
 use super::timings::{Timings, timed};
+use crate::cupti::host::Configured;
 use crate::cupti::params::Image;
 use crate::cupti::{self, Libraries, PlanningLibrary};
 use crate::driver::{Context, Device, Driver, Primary};
@@ -18,6 +19,8 @@ pub(super) struct Target {
     pub device: Device,
     /// The plan with what this device says of its counters.
     pub plan: Plan,
+    /// The same for CUPTI, until counters are switched on with it.
+    pub configured: Option<Configured>,
 }
 
 /// Has the device's context current to this thread: the one that is, if it is on this device, or no device was asked
@@ -97,9 +100,9 @@ impl Target {
             .map_err(explained)?;
         let begun = Instant::now();
         let catalogue = Catalogue::with(planner, &chip, Some(availability))?;
-        let plan = plan.again_with(&catalogue)?;
+        let (plan, configured) = plan.again_with(&catalogue)?;
         timings.plan = begun.elapsed();
-        Ok(Self { libraries, context, device, plan })
+        Ok(Self { libraries, context, device, plan, configured: Some(configured) })
     }
 }
 

@@ -161,14 +161,19 @@ impl Plan {
         Ok(dropped.into_iter().map(|(planned, _)| planned.metric.name).collect())
     }
 
-    /// The same requests where more is known of the counters.
-    pub(super) fn again_with(&self, catalogue: &Catalogue) -> Result<Self> {
+    /// The same requests where more is known of the counters, ready to be counted.
+    pub(super) fn again_with(&self, catalogue: &Catalogue) -> Result<(Self, Configured)> {
         // The names are the same chip's and the same library's; only how many passes they take can differ.
-        match catalogue.passes(&self.metrics) {
-            Ok(passes) if passes <= self.passes => {
-                Ok(Self { catalogue: catalogue.clone(), passes, ..self.clone() })
+        match catalogue.configure(self.names()) {
+            Ok(configured) if configured.passes <= self.passes => {
+                let passes = configured.passes;
+                Ok((Self { catalogue: catalogue.clone(), passes, ..self.clone() }, configured))
             }
-            _others_must_be_left_out_or_more_passes_made => catalogue.plan(&self.asked),
+            _others_must_be_left_out_or_more_passes_made => {
+                let plan = catalogue.plan(&self.asked)?;
+                let configured = plan.configure()?;
+                Ok((plan, configured))
+            }
         }
     }
 
