@@ -350,8 +350,8 @@ impl<C: Config> Bench<C> {
         self
     }
 
-    /// The clocks to measure times at. Default: [`Clocks::Measure`]. Counters are counted when they are free again, which their
-    /// rows say.
+    /// The clocks to measure at, times and counters. Default: [`Clocks::Measure`]. Clocks that are pinned are so from before
+    /// the first run until the last one is timed or counted, and released after an error or a panic, too.
     pub fn clocks(mut self, clocks: Clocks) -> Self {
         self.clocks = clocks;
         self

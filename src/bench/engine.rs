@@ -423,6 +423,7 @@ fn count<C: Config, R: Outcome>(
         let (config, start_ns) = (&bench.configs[config_index], rig.now_ns());
         let names = RefCell::new(Vec::new());
         let mut pass = 0;
+        let _of_no_counting = rig.conditions(true);
         let result = rig.count(levels, &mut |regions| {
             names.borrow_mut().clear();
             let named = Named { regions, names: &names };
@@ -437,7 +438,8 @@ fn count<C: Config, R: Outcome>(
                     let (annotation, repeat) = names.get(usize::try_from(row.range_index).ok()?).cloned()?;
                     Some(Counted { annotation, repeat, row })
                 });
-                counted.push(CountedRun { config_index, number, start_ns, metrics: named.collect() });
+                let (conditions, metrics) = (rig.conditions(true), named.collect());
+                counted.push(CountedRun { config_index, number, start_ns, conditions, metrics });
             }
             Err(error) => {
                 let what = format!("counters of configuration {config_index} were not counted: {error}");

@@ -13,7 +13,7 @@ use crate::channel::Arg;
 use crate::control::{
     Cache, ClockGuard, ClockRequest, Clocks, L2Control, LaunchGate, RunConditions, Thermal, ThermalGuard,
 };
-use crate::counters::{Pass, Plan, Session};
+use crate::counters::{BetweenPasses, Pass, Plan, Session};
 use crate::cupti::Libraries;
 use crate::driver::nvml::GpuReading;
 use crate::driver::{Context, Driver, Stream};
@@ -30,7 +30,7 @@ const ASK_EVERY: Duration = Duration::from_millis(50);
 
 pub(super) struct Live {
     cache: Cache,
-    clocks: Clocks,
+    asked_clocks: Clocks,
     thermal: Thermal,
     thermal_budget: Duration,
     stream: Option<Stream>,
@@ -45,10 +45,18 @@ pub(super) struct Live {
     began: Instant,
     plan: Option<Plan>,
     tracing: Option<Tracing>,
+    /// From the first run to the last, of those that are timed and those that are counted.
+    clocks: Option<HeldClocks>,
     /// Number of the configuration, and of its run.
     run: (usize, usize),
     facts: Vec<(String, String)>,
-    clock_mode: String,
+    clock_mode: &'static str,
+}
+
+struct HeldClocks {
+    guard: ClockGuard,
+    /// When they were last read.
+    read: (Instant, GpuReading),
 }
 
 /// What there is while times are taken.
@@ -60,10 +68,8 @@ struct Tracing {
     l2: L2Control,
     gate: Option<LaunchGate>,
     heat: ThermalGuard,
-    clocks: ClockGuard,
-    /// When the temperature was asked for, and when the clocks were read.
+    /// When the temperature was asked for.
     heat_asked: Option<Instant>,
-    read: (Instant, GpuReading),
     /// The annotations that are open, and those that ever were.
     open: Vec<(Region, Range)>,
     regions: FxHashSet<Region>,
@@ -77,7 +83,7 @@ impl Live {
     pub fn new<C>(bench: &Bench<C>) -> Self {
         Self {
             cache: bench.cache,
-            clocks: bench.clocks,
+            asked_clocks: bench.clocks,
             thermal: bench.thermal,
             thermal_budget: bench.thermal_budget,
             stream: bench.stream,
@@ -90,9 +96,10 @@ impl Live {
             began: Instant::now(),
             plan: None,
             tracing: None,
+            clocks: None,
             run: (0, 0),
             facts: Vec::new(),
-            clock_mode: "free".to_owned(),
+            clock_mode: "free",
         }
     }
 
@@ -103,6 +110,8 @@ impl Live {
 
     /// Adds what was measured to the dataset that has the launches, whether measuring ended well or not.
     pub fn write(&mut self, measured: Result<Report, BenchError>) -> Result<Report, BenchError> {
+        // Others may want the clocks meanwhile.
+        self.clocks = None;
         let Some(dataset) = self.dataset.take() else { return measured };
         let (mut report, error) = match measured {
             Ok(report) => (Box::new(report), None),
@@ -117,6 +126,17 @@ impl Live {
             }
             (Some(error), None) | (None, Some(error)) => Err(BenchError { error, report }),
         }
+    }
+
+    /// Has the clocks as asked for, as far as that can be, and begins to watch them.
+    fn hold_clocks(&mut self) -> Result<&HeldClocks> {
+        let guard = match self.clocks.take() {
+            Some(held) => held.guard,
+            None => ClockRequest::new(self.asked_clocks).start()?,
+        };
+        self.clock_mode = guard.report().clock_mode();
+        let read = (Instant::now(), guard.read());
+        Ok(self.clocks.insert(HeldClocks { guard, read }))
     }
 
     fn tracing(&mut self) -> Result<&mut Tracing> {
@@ -195,6 +215,7 @@ impl Rig for Live {
     fn start(&mut self) -> Result<()> {
         let driver = Driver::get()?;
         let (context, device) = driver.current()?;
+        let clocks = self.hold_clocks()?.guard.report().clone();
         let observer = Observer::default();
         let profiler = Profiler::builder()
             .observer(observer.clone())
@@ -212,8 +233,6 @@ impl Rig for Live {
         if self.progress {
             heat = heat.on_wait(|wait| progress::tell(&wait.to_string()));
         }
-        let clocks = ClockRequest::new(self.clocks).start()?;
-        self.clock_mode = clocks.report().clock_mode().to_owned();
         let uname = rustix::system::uname();
         self.facts = vec![
             ("gpu.name".to_owned(), device.name.clone()),
@@ -221,8 +240,8 @@ impl Rig for Live {
             ("gpu.l2_bytes".to_owned(), device.l2_bytes.to_string()),
             ("driver.cuda_version".to_owned(), driver.version.to_string()),
             ("host.name".to_owned(), uname.nodename().to_string_lossy().into_owned()),
-            ("bench.clocks".to_owned(), clocks.report().to_string()),
-            ("bench.clock_status".to_owned(), clocks.report().status.as_str().to_owned()),
+            ("bench.clocks".to_owned(), clocks.to_string()),
+            ("bench.clock_status".to_owned(), clocks.status.as_str().to_owned()),
             ("cupti.version".to_owned(), Libraries::get(None)?.version.to_string()),
         ];
         let peaks = [
@@ -234,7 +253,6 @@ impl Rig for Live {
         let version = std::fs::read_to_string("/sys/module/nvidia/version");
         self.facts
             .extend(version.ok().map(|version| ("driver.version".to_owned(), version.trim().to_owned())));
-        let read = (Instant::now(), clocks.read());
         self.tracing = Some(Tracing {
             profiler,
             observer,
@@ -243,9 +261,7 @@ impl Rig for Live {
             l2,
             gate,
             heat,
-            clocks,
             heat_asked: None,
-            read,
             open: Vec::new(),
             regions: FxHashSet::default(),
             parents: FxHashMap::default(),
@@ -326,13 +342,13 @@ impl Rig for Live {
     }
 
     fn conditions(&mut self, last: bool) -> Option<RunConditions> {
-        let tracing = self.tracing.as_mut()?;
-        let (asked, before) = tracing.read;
+        let clocks = self.clocks.as_mut()?;
+        let (asked, before) = clocks.read;
         if !last && asked.elapsed() < ASK_EVERY {
             return None;
         }
-        let now = tracing.clocks.read();
-        tracing.read = (Instant::now(), now);
+        let now = clocks.guard.read();
+        clocks.read = (Instant::now(), now);
         Some(RunConditions::between(&before, &now))
     }
 
@@ -364,7 +380,9 @@ impl Rig for Live {
     fn count(&mut self, levels: u16, work: &mut Work<'_>) -> Result<Vec<MetricRow>> {
         let plan =
             self.plan.clone().ok_or_else(|| Error::new(ErrorKind::Config, "nothing is to be counted"))?;
-        let session = Session::new(plan).nesting_levels(levels).between_passes(L2Control::new(self.cache)?);
+        self.hold_clocks()?;
+        let between = Conditioned { l2: L2Control::new(self.cache)?, clock_mode: self.clock_mode };
+        let session = Session::new(plan).nesting_levels(levels).between_passes(between);
         let counted = session.run(|pass| work(&Passed(pass)))?;
         Ok(counted.metric_rows())
     }
@@ -374,11 +392,35 @@ impl Rig for Live {
     }
 
     fn clock_mode(&self) -> String {
-        self.clock_mode.clone()
+        self.clock_mode.to_owned()
     }
 
     fn facts(&self) -> Vec<(String, String)> {
         self.facts.clone()
+    }
+}
+
+/// Has counted annotations find the cache as timed ones do, and tells at which clocks.
+struct Conditioned {
+    l2: L2Control,
+    clock_mode: &'static str,
+}
+
+impl BetweenPasses for Conditioned {
+    fn before_pass(&mut self, pass: usize) -> Result<()> {
+        self.l2.before_pass(pass)
+    }
+
+    fn before_range(&mut self, name: &str, level: u16) -> Result<()> {
+        self.l2.before_range(name, level)
+    }
+
+    fn cache_state(&self) -> &str {
+        self.l2.cache_state()
+    }
+
+    fn clock_mode(&self) -> &str {
+        self.clock_mode
     }
 }
 

@@ -63,8 +63,8 @@ pub struct RunSample {
     pub launch_mode: Option<LaunchMode>,
     /// How long the closure of the run took on the host, in nanoseconds.
     pub wall_ns: Option<i64>,
-    /// Clocks, temperature and throttling in some 50 ms around the run, or in the run if it took longer; none without
-    /// NVML.
+    /// Clocks, temperature and throttling in some 50 ms around the run, or in the run if it took longer; of counters, in
+    /// all passes of the counting. None without NVML.
     pub conditions: Option<RunConditions>,
 }
 
@@ -318,9 +318,6 @@ impl Report {
 
     fn sample_row(&self, sample: &RunSample, texts: &mut StringPool) -> SampleRow {
         let conditions = sample.conditions.unwrap_or_default();
-        // Clocks that were pinned for the timed runs are free again when counters are counted.
-        let counted = self.counted.first().filter(|_| sample.order.is_none());
-        let clock_mode = counted.map_or(self.clock_mode.as_str(), |row| &row.clock_mode);
         SampleRow {
             config: texts.intern(&self.config_text(sample.config_index)),
             config_index: signed(sample.config_index),
@@ -342,7 +339,7 @@ impl Report {
             launch_mode: sample.launch_mode.map(LaunchMode::as_str),
             wall_ns: sample.wall_ns,
             cache_state: texts.intern(&self.cache_state),
-            clock_mode: texts.intern(clock_mode),
+            clock_mode: texts.intern(&self.clock_mode),
             sm_clock_mhz: conditions.sm_clock_mhz,
             memory_clock_mhz: conditions.memory_clock_mhz,
             temperature_c: conditions.temperature_c.map(i64::from),

@@ -14,6 +14,7 @@ use super::measured::{LaunchMode, Measured, Times, combined};
 use super::report::{Aggregate, Report, RunSample, signed};
 use super::rig::{Gate, Rig};
 use super::value::{Config, Value};
+use crate::control::RunConditions;
 use crate::names::StringPool;
 use crate::stats::{DEFAULT_MARGIN, tick_ns};
 use crate::table::rows::MetricRow;
@@ -26,6 +27,7 @@ pub(super) struct CountedRun {
     /// Which counting of it, from 0.
     pub number: usize,
     pub start_ns: i64,
+    pub conditions: Option<RunConditions>,
     pub metrics: Vec<Counted>,
 }
 
@@ -203,7 +205,7 @@ impl<C: Config> Results<'_, C> {
                 launches: 0,
                 launch_mode: None,
                 wall_ns: None,
-                conditions: None,
+                conditions: run.and_then(|run| run.conditions),
             };
             if let Some(run) = run {
                 // The time of a counted range has that between its kernels, and what counting takes: it is no duration.

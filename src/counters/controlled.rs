@@ -1,9 +1,9 @@
-//! A session that empties the L2 cache before each range, and the proof that it is empty.
+//! A session that empties the L2 cache before each range, with the proof that it is empty, or that holds the clocks.
 
 use super::hook::BetweenPasses;
 use super::plan::Plan;
 use super::session::Session;
-use crate::control::L2Control;
+use crate::control::{ClockGuard, L2Control};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Applies the control before each pass and before each range that is in no other, and waits for it, so that no work of
@@ -22,6 +22,14 @@ impl BetweenPasses for L2Control {
 
     fn cache_state(&self) -> &str {
         self.report().cache.state()
+    }
+}
+
+/// Holds the clocks for as long as the session counts; its rows say at which they were counted. The cache is
+/// [`Session::cache`]'s.
+impl BetweenPasses for ClockGuard {
+    fn clock_mode(&self) -> &str {
+        self.report().clock_mode()
     }
 }
 

@@ -138,7 +138,8 @@ impl Session {
         self
     }
 
-    /// What is done before each pass and each range, after the [cache](Self::cache) control. Default: nothing.
+    /// What is done before each pass and each range, after the [cache](Self::cache) control. Default: nothing. A
+    /// [`ClockGuard`](crate::ClockGuard) here holds the clocks until all is counted, and has `clock_mode` tell of it.
     pub fn between_passes(mut self, hook: impl BetweenPasses + 'static) -> Self {
         self.hook = Box::new(hook);
         self

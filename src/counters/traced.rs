@@ -35,6 +35,9 @@ impl Profiler {
     /// for each pass, with launches in the first. `env` tells from when to when nothing was traced
     /// (`tracing.suspended.…`); what other threads launched meanwhile was not traced either.
     ///
+    /// It may be called several times in a session, with other metrics or for other work. `range_index` then goes on from
+    /// one counting to the next, and is that of the first range of counting N in `env`, as `counters.N.first_range_index`.
+    ///
     /// A [disabled](Profiler::disabled) profiler only counts. Recordings ([`Builder::record`](crate::Builder::record))
     /// have no counters.
     ///
@@ -64,8 +67,10 @@ impl Profiler {
             Some((counters, rest)) => format!("{counters}.{number}.{rest}"),
             None => format!("{key}.{number}"),
         };
-        let facts = counted.facts.iter().map(|(key, value)| (of_this(key), value.clone()));
-        self.add_metrics(counted.metric_rows(), facts.collect());
+        let first = ("counters.first_range_index".to_owned(), self.counted_ranges().to_string());
+        let facts = counted.facts.iter().chain([&first]).map(|(key, value)| (of_this(key), value.clone()));
+        let facts = facts.collect();
+        self.add_metrics(counted.metric_rows(), facts);
         resumed.map(|()| counted)
     }
 }

@@ -11,8 +11,8 @@ table! {
     Metrics(row: &MetricRow) {
         /// Names of the range and those around it, joined by `/`; null for a kernel outside every range.
         range_path: Nullable<Words<Arc<str>>> = row.range_path.as_ref();
-        /// Number of the range or kernel in its session, from 0, in the order in which they began. Of a measurement, each
-        /// counting of a configuration is a session.
+        /// Number of the range or kernel in its session, from 0, in the order in which they began. In a traced session it goes
+        /// on from one counting to the next; of a measurement, each counting of a configuration is a session.
         range_index: Delta<i64> = row.range_index;
         /// How deep the range lies in others of the session, from 1.
         nesting_level: Coded<u16> = row.nesting_level;

@@ -73,6 +73,8 @@ pub(super) struct Running {
     process: u32,
     /// How often tracing was suspended.
     pub(super) suspensions: usize,
+    /// Ranges that counter sessions counted meanwhile.
+    pub(super) counted_ranges: i64,
     /// What is known so far that the worker does not know.
     words: LastWords,
 }
@@ -188,6 +190,7 @@ impl Profiler {
                     finish_timeout: builder.finish_timeout,
                     process: std::process::id(),
                     suspensions: 0,
+                    counted_ranges: 0,
                     words,
                 };
                 Ok(Self { running: Some(running) })

@@ -63,13 +63,24 @@ impl Profiler {
         Ok((outcome, resumed))
     }
 
-    /// Hands rows of `metrics`, and facts, to the session's dataset.
-    pub(crate) fn add_metrics(&self, rows: Vec<MetricRow>, facts: Vec<(String, String)>) {
-        if let Some(running) = &self.running {
+    /// Hands rows of `metrics`, and facts, to the session's dataset. Their ranges are numbered on from those of the
+    /// countings before.
+    pub(crate) fn add_metrics(&mut self, mut rows: Vec<MetricRow>, facts: Vec<(String, String)>) {
+        if let Some(running) = &mut self.running {
+            let first = running.counted_ranges;
+            for row in &mut rows {
+                row.range_index += first;
+                running.counted_ranges = running.counted_ranges.max(row.range_index + 1);
+            }
             // Without a worker there is no dataset, which the end of the session tells.
             let _worker_is_there = running.control.send(Control::Counted(rows, facts));
             running.worker.thread().unpark();
         }
+    }
+
+    /// How many ranges were counted in this session: the number of the next.
+    pub(crate) fn counted_ranges(&self) -> i64 {
+        self.running.as_ref().map_or(0, |running| running.counted_ranges)
     }
 
     /// How often counters were collected in this session.

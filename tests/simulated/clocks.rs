@@ -5,6 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
+use cuprof::bench::Purpose;
 use cuprof::counters::{Plan, Session};
 use cuprof::{
     Bench, ClockBackend, ClockGuard, ClockOwner, ClockRequest, ClockStatus, Clocks, Dataset, ErrorKind,
@@ -216,29 +217,79 @@ fn a_measurement_pins_clocks_for_as_long_as_it_takes() -> Outcome {
     })
 }
 
-#[test]
-fn counters_are_counted_at_clocks_that_are_free_again_and_say_so() -> Outcome {
-    let (process, folder) = process(counters_are_counted_at_clocks_that_are_free_again_and_say_so)?;
-    let output = folder.path().join("pinned.cuprof");
-    process.with("OUTPUT", &output).run(|| {
-        let _no_other_nvml = request(Clocks::Measure)?;
-        let cupti = Simulated::get();
-        let bench = Bench::new("pinned").clocks(Clocks::Base).runs(2).progress(false);
-        let bench = bench.metrics(["dram__bytes_read.sum"]).output(given("OUTPUT"));
-        bench.run(|run, ()| {
-            run.measure("work", || {
-                cupti.launch(1);
-            });
-        })?;
-        let dataset = Dataset::open(given("OUTPUT"))?;
-        let samples = Frame::read(&dataset, Table::Samples, &["metric", "clock_mode"])?;
-        for row in samples.rows() {
-            let expected =
-                if row.text("metric") == Some("dram__bytes_read.sum") { "free" } else { "fixed_frequency" };
-            assert_eq!(row.text("clock_mode"), Some(expected), "{:?}", row.text("metric"));
+/// What was set and reset of the clocks at each run, timed or counted, of a bench at the base clock that counts.
+fn counted_at_base(
+    mut at_counting: impl FnMut() -> Outcome,
+) -> Result<Vec<(Purpose, Vec<String>)>, Box<dyn std::error::Error>> {
+    let _no_other_nvml = request(Clocks::Measure)?;
+    let cupti = Simulated::get();
+    let bench = Bench::new("pinned").clocks(Clocks::Base).runs(2).warm_up(0).progress(false);
+    let bench = bench.metrics(["dram__bytes_read.sum"]).output(given("OUTPUT"));
+    let mut at_runs = Vec::new();
+    bench.run(|run, ()| {
+        if run.purpose() != Purpose::WarmUp {
+            at_runs.push((run.purpose(), settings()?));
         }
-        let metrics = Frame::read(&dataset, Table::Metrics, &["clock_mode"])?;
-        assert_eq!(metrics.rows().map(|row| row.text("clock_mode")).collect::<Vec<_>>(), [Some("free")]);
+        if run.purpose() == Purpose::Counting {
+            at_counting()?;
+        }
+        run.measure("work", || {
+            cupti.launch(1);
+        });
+        Outcome::Ok(())
+    })?;
+    Ok(at_runs)
+}
+
+fn counters_are_counted_at(purposes: [Purpose; 3]) -> Outcome {
+    let at_runs = counted_at_base(|| Ok(()))?;
+    let pinned = vec![SET_BASE.to_owned()];
+    assert_eq!(at_runs, purposes.map(|purpose| (purpose, pinned.clone())));
+    assert_eq!(settings()?, [SET_BASE, RESET], "once for times and counters");
+    let dataset = Dataset::open(given("OUTPUT"))?;
+    let samples = Frame::read(&dataset, Table::Samples, &["metric", "clock_mode", "sm_clock_mhz"])?;
+    assert!(samples.rows().any(|row| row.text("metric") == Some("dram__bytes_read.sum")));
+    for row in samples.rows() {
+        let told = (row.text("clock_mode"), row.int("sm_clock_mhz"));
+        assert_eq!(told, (Some("fixed_frequency"), Some(1500)), "{:?}", row.text("metric"));
+    }
+    let metrics = Frame::read(&dataset, Table::Metrics, &["clock_mode"])?;
+    let modes: Vec<_> = metrics.rows().map(|row| row.text("clock_mode")).collect();
+    assert_eq!(modes, [Some("fixed_frequency")]);
+    Ok(())
+}
+
+#[test]
+fn counters_are_counted_at_the_clocks_that_were_asked_for() -> Outcome {
+    let (process, folder) = process(counters_are_counted_at_the_clocks_that_were_asked_for)?;
+    process
+        .with("OUTPUT", folder.path().join("pinned.cuprof"))
+        .run(|| counters_are_counted_at([Purpose::Timing, Purpose::Timing, Purpose::Counting]))
+}
+
+#[test]
+fn counters_that_come_before_times_are_counted_at_the_clocks_that_were_asked_for() -> Outcome {
+    let (process, folder) =
+        process(counters_that_come_before_times_are_counted_at_the_clocks_that_were_asked_for)?;
+    process
+        .with("OUTPUT", folder.path().join("pinned.cuprof"))
+        .version("12.9")
+        .run(|| counters_are_counted_at([Purpose::Counting, Purpose::Timing, Purpose::Timing]))
+}
+
+#[test]
+fn clocks_are_released_when_counting_fails_or_panics() -> Outcome {
+    let (process, folder) = process(clocks_are_released_when_counting_fails_or_panics)?;
+    process.with("OUTPUT", folder.path().join("pinned.cuprof")).run(|| {
+        counted_at_base(|| Err("no counting today".into()))?;
+        assert_eq!(settings()?, [SET_BASE, RESET]);
+        std::fs::remove_dir_all(given("OUTPUT"))?;
+        let panicked = std::panic::catch_unwind(|| {
+            let _never = counted_at_base(|| panic!("in the middle of counting")).is_ok();
+        });
+        assert!(panicked.is_err());
+        assert_eq!(settings()?, [SET_BASE, RESET, SET_BASE, RESET]);
+        assert!(!lock_text().contains("pid "), "{}", lock_text());
         Ok(())
     })
 }
@@ -748,6 +799,26 @@ fn each_pass_of_a_counter_session_has_its_conditions() -> Outcome {
         assert_eq!(throttled, [Some(100), Some(200)], "two passes");
         assert!(passes.iter().all(|conditions| conditions.sm_clock_mhz == Some(1980)));
         assert_eq!(clocks.report().clock_mode(), "free");
+        Ok(())
+    })
+}
+
+#[test]
+fn a_counter_session_holds_the_clocks_that_it_is_given() -> Outcome {
+    let (process, folder) = process(a_counter_session_holds_the_clocks_that_it_is_given)?;
+    process.with("OUTPUT", folder.path().join("counters.cuprof")).run(|| {
+        let session = Session::new(Plan::new("GH100", ["dram__bytes_read.sum"])?);
+        let session = session.between_passes(request(Clocks::Base)?.start()?);
+        let counted = session.run(|pass| {
+            assert_eq!(settings()?, [SET_BASE]);
+            pass.range("work", || Simulated::get().launch(1));
+            std::io::Result::Ok(())
+        })?;
+        assert_eq!(settings()?, [SET_BASE, RESET]);
+        counted.write(given("OUTPUT"))?;
+        let metrics = Frame::read(&Dataset::open(given("OUTPUT"))?, Table::Metrics, &["clock_mode"])?;
+        let modes: Vec<_> = metrics.rows().map(|row| row.text("clock_mode")).collect();
+        assert_eq!(modes, [Some("fixed_frequency")]);
         Ok(())
     })
 }

@@ -69,13 +69,21 @@ fn counts_beside_a_trace() -> Outcome {
         .map(|row| row.number("n_launches"))
         .sum();
     assert_eq!(inner, 2);
-    let metrics = Frame::read(&dataset, Table::Metrics, &["range_path", "metric", "value", "cache_state"])?;
+    let columns = ["range_path", "range_index", "metric", "value", "cache_state"];
+    let metrics = Frame::read(&dataset, Table::Metrics, &columns)?;
     assert_eq!(metrics.len(), 2 * 2 * 2);
+    // Ranges of the second counting are none of the first, although they are called the same.
+    let of_one: Vec<_> = metrics.rows().filter(|row| row.text("metric") == Some(READ)).collect();
+    let of_one: Vec<_> =
+        of_one.iter().map(|row| (row.text("range_path"), row.number("range_index"))).collect();
+    assert_eq!(of_one, [(Some("add"), 0), (Some("mul"), 1), (Some("add"), 2), (Some("mul"), 3)]);
     let first = metrics.rows().next().ok_or("no metrics")?;
     assert_eq!((first.text("range_path"), first.text("metric")), (Some("add"), Some(READ)));
     assert_eq!(first.text("cache_state"), Some("cold_clean"));
     let facts = dataset.env()?;
     assert_eq!((facts["counters.0.rounds"].as_str(), facts["counters.1.rounds"].as_str()), ("2", "2"));
+    let first = |number: usize| facts[&format!("counters.{number}.first_range_index")].as_str();
+    assert_eq!((first(0), first(1)), ("0", "2"));
     assert!(facts["tracing.suspended.1"].contains("nothing was traced"), "{facts:?}");
     Ok(())
 }
