@@ -281,7 +281,8 @@ impl<C: Config> Bench<C> {
         self
     }
 
-    /// What the L2 cache holds when an annotation begins. Default: [`Cache::Flush`].
+    /// What the L2 cache holds when an annotation begins. Default: [`Cache::Flush`]. [`Cache::Cupti`] is refused: CUPTI does
+    /// nothing to the cache where times are taken.
     pub fn cache(mut self, cache: Cache) -> Self {
         self.cache = cache;
         self

@@ -113,6 +113,7 @@ pub(super) fn run<C: Config, R: Outcome>(
     let asked: Vec<String> = bench.metrics.iter().filter(|metric| is_counted(metric)).cloned().collect();
     let ready = bench.validate().and_then(|parameters| {
         let counters = if asked.is_empty() { Vec::new() } else { rig.plan(&asked)? };
+        bench.check_derived(&counters)?;
         Ok((parameters, counters.into_iter().filter(is_counted).collect::<Vec<_>>()))
     });
     let (parameters, counters) = match ready {
@@ -442,7 +443,8 @@ fn count<C: Config, R: Outcome>(
                 counted.push(CountedRun { config_index, number, start_ns, conditions, metrics });
             }
             Err(error) => {
-                let what = format!("counters of configuration {config_index} were not counted: {error}");
+                let why = error.to_string().replace("\n  ", "; ");
+                let what = format!("counters of configuration {config_index} were not counted: {why}");
                 if !warnings.contains(&what) {
                     warnings.push(what);
                 }

@@ -115,7 +115,10 @@ pub struct Aggregate {
 /// The result of a [`Bench`](super::Bench): samples, and what they tell.
 ///
 /// Prints as a table: one line for each configuration, annotation and metric, with the median and its interval, the
-/// spread, and the ratio to the baseline if there is one, with the verdict for a margin of 1 %. Warnings come first.
+/// spread, and the ratio to the baseline if there is one, with the verdict for a margin of 1 %. Warnings come first. Spans
+/// (`gpu_span`) are printed where [launches were held back](super::Bench::launch_ahead); all of them, the time in which
+/// at least one kernel ran (`gpu_busy`), and the times of each kernel are in [`csv`](Self::csv) and in
+/// [`aggregates`](Self::aggregates).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
     pub(super) name: String,
@@ -241,7 +244,7 @@ impl Report {
         text::markdown(&self.table())
     }
 
-    /// The same as CSV (RFC 4180), with numbers in full.
+    /// All aggregates as CSV (RFC 4180), those of kernels, spans and busy times included, with numbers in full.
     #[must_use]
     pub fn csv(&self) -> String {
         text::csv(&text::numbers(self))

@@ -417,6 +417,7 @@ impl<C: Config> Results<'_, C> {
             let all = self.timed.runs.len();
             warnings.push(format!("the GPU was slowed down by power or heat in {throttled} of {all} runs"));
         }
+        warnings.extend(without_values(samples));
         if !self.counted.is_empty() && self.bench.counter_runs == 1 {
             warnings.push("counters are counted once in each configuration, and have no interval".to_owned());
         }
@@ -489,6 +490,25 @@ fn what_times_contain(serialized: bool) -> &'static str {
     } else {
         "of CUPTI's records, with its code in the kernels, without 1 us of launch overhead (H200)"
     }
+}
+
+/// Which metrics have no value anywhere, by why not. Times are told of otherwise, and so is what was not counted.
+fn without_values(samples: &[RunSample]) -> Vec<String> {
+    let mut reasons: BTreeMap<&str, Option<&str>> = BTreeMap::new();
+    for sample in samples.iter().filter(|sample| ![DURATION, SPAN, BUSY].contains(&&*sample.metric)) {
+        let reason = sample.invalid_reason.as_deref().filter(|_| !sample.valid);
+        reasons.entry(&sample.metric).and_modify(|known| *known = known.and(reason)).or_insert(reason);
+    }
+    let mut metrics: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let told = ["not_on_chip", "not_a_number", "not_evaluated", "no_data"];
+    for (metric, reason) in reasons {
+        if let Some(reason) = reason.filter(|reason| told.contains(reason)) {
+            metrics.entry(reason).or_default().push(metric);
+        }
+    }
+    let told =
+        |(reason, metrics): (_, Vec<_>)| format!("without any value, {reason}: {}", metrics.join(", "));
+    metrics.into_iter().map(told).collect()
 }
 
 /// The rows of `metrics` from a counting.

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use super::builder::{BUSY, Bench, DURATION, SPAN};
+use super::builder::{BUSY, Bench, DURATION, Derived, SPAN};
 use super::compat;
 use super::order::Order;
 use super::value::Config;
+use crate::control::Cache;
 use crate::error::{Error, ErrorKind, Result};
 use crate::stats::{Precision, StopRule};
 
@@ -65,6 +66,11 @@ impl<C: Config> Bench<C> {
         if !(self.stable_below > 0.0 && self.stable_below.is_finite()) {
             let what = format!("what is stable is to be below {}", self.stable_below);
             return wrong(what, "it must be above 0: 0.02 is 2 % of the mean");
+        }
+        if let Cache::Cupti(_) = self.cache {
+            let what =
+                format!("the cache was to be controlled by {}, which only counted passes are", self.cache);
+            return wrong(what, "use Cache::Flush, which timed runs and counted ones find the same");
         }
         if matches!(self.order, Order::Interleaved { block: 0, .. }) {
             return wrong("the block of interleaved runs is 0".to_owned(), "it must be at least 1");
@@ -126,5 +132,16 @@ impl<C: Config> Bench<C> {
             metrics.push(name);
         }
         Ok(parameters)
+    }
+
+    /// Refuses what is derived under the name of a counter, as those of a preset are known later.
+    pub(super) fn check_derived(&self, counters: &[String]) -> Result<()> {
+        match self.derived.iter().find(|derived| counters.contains(&derived.name)) {
+            None => Ok(()),
+            Some(Derived { name, .. }) => {
+                let what = format!("the metric {name:?} is derived, and counted as well");
+                Err(Error::new(ErrorKind::Config, what).with_hint("call what is derived otherwise"))
+            }
+        }
     }
 }

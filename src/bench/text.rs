@@ -1,6 +1,9 @@
 //! Reports as text: for people on a terminal or in Markdown, for programs as CSV.
 
+use rustc_hash::FxHashSet;
+
 use super::builder::{BUSY, SPAN};
+use super::measured::LaunchMode;
 use super::report::{Aggregate, Normalised, Report};
 use super::value::Value;
 use crate::stats::{DEFAULT_MARGIN, Interval, StopReason};
@@ -18,8 +21,17 @@ pub(super) struct Table {
 
 /// The metrics of whole annotations, as people read them.
 pub(super) fn people(report: &Report) -> Table {
-    let is_shown =
-        |aggregate: &&Aggregate| aggregate.kernel.is_none() && ![SPAN, BUSY].contains(&&*aggregate.metric);
+    // The span is that of the launches, mostly; it is the GPU's own where they were held back.
+    let held = report.samples.iter().filter(|sample| sample.launch_mode == Some(LaunchMode::Blocked));
+    let held: FxHashSet<_> = held.map(|sample| (sample.config_index, &*sample.annotation)).collect();
+    let is_shown = |aggregate: &&Aggregate| {
+        aggregate.kernel.is_none()
+            && match &*aggregate.metric {
+                BUSY => false,
+                SPAN => held.contains(&(aggregate.config_index, &*aggregate.annotation)),
+                _ => true,
+            }
+    };
     let with_ratio = report.baseline.is_some();
     let mut heading: Vec<String> =
         ["config", "annotation", "metric", "n", "median", "95 % interval", "mean", "CV"]

@@ -122,6 +122,10 @@ parameters! {
 /// let columns = Gemm { n: 512, half: true }.parameters();
 /// assert_eq!(columns[0], ("n".to_owned(), 512_usize.into()));
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no configuration",
+    note = "for a struct, write `cuprof::config_columns!(Type {{ field, … }});` beside it"
+)]
 pub trait Config {
     /// The parameters with their names. A configuration may lack some that others have.
     fn parameters(&self) -> Vec<(String, Value)>;
@@ -175,6 +179,10 @@ macro_rules! config_columns {
 }
 
 /// What measured code may return: nothing, or a result whose error is recorded.
+#[diagnostic::on_unimplemented(
+    message = "measured work returns nothing or a `Result`, and not `{Self}`",
+    note = "end the closure with `;`, or hand the value out in an `Ok`"
+)]
 pub trait Outcome {
     /// What went wrong, if something did.
     fn failure(&self) -> Option<String>;

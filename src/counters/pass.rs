@@ -154,6 +154,10 @@ impl Drop for Open<'_, '_> {
 }
 
 /// What a closure that is run in passes may return: nothing, or a result whose error ends the session.
+#[diagnostic::on_unimplemented(
+    message = "work that is counted returns nothing or a `Result`, and not `{Self}`",
+    note = "end the closure with `;`, or hand the value out in an `Ok`"
+)]
 pub trait PassOutcome {
     /// The error, if the work failed.
     ///

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::catalogue::{Catalogue, Metric};
+use super::grammar;
 use super::presets::{self, Preset};
 use crate::cupti::host::Configured;
 use crate::error::{Error, ErrorKind, Result};
@@ -270,7 +271,11 @@ impl Resolved {
                     self.keep(PlannedMetric { metric, asked, preset });
                 }
                 None => {
-                    let (reason, near) = (unknown.reason, unknown.near);
+                    let (reason, mut near) = (unknown.reason, unknown.near);
+                    if !name.contains('.') {
+                        let presets = grammar::near(name, Preset::ALL.iter().map(|preset| preset.name()), 1);
+                        near.splice(..0, presets);
+                    }
                     let near = if preset.is_some() { Vec::new() } else { near };
                     self.missing.push(MissingMetric { name: asked, reason, near, preset });
                 }

@@ -427,6 +427,9 @@ fn what_makes_no_sense_is_refused_and_leaves_no_folder() -> Outcome {
         assert!(refused(bench(&[1]).runs(0))?.contains("runs is 0"));
         assert!(refused(bench(&[1]).metrics([READ]).counter_runs(0))?.contains("counter_runs is 0"));
         assert!(refused(bench(&[1]).metrics(["no__such_metric.sum"]))?.contains("no__such_metric.sum"));
+        // A name that only the preset brings.
+        let derived = bench(&[1]).metrics(["headline"]).derive(READ, "byte", |_, _| 1.0);
+        assert!(refused(derived)?.contains("is derived, and counted as well"));
         assert_eq!(cupti.calls(c"cuptiSubscribe"), 0, "nothing was started");
         Ok(())
     })

@@ -483,6 +483,8 @@ fn names_are_looked_up_before_they_are_used() -> Outcome {
         assert_eq!(catalogue.describe("dram__bytes_read.sum.per_second")?.unit, "byte/s");
         let error = failed(plan(&["dram_bytes_read.sum"]));
         assert!(error.to_string().contains("near: dram__bytes_read.sum"), "{error}");
+        let error = failed(plan(&["headlin"]));
+        assert!(error.to_string().contains("near: headline"), "{error}");
         let mixed = plan(&[READ, "nvlrx__bytes.sum"])?;
         assert_eq!((mixed.metrics().len(), mixed.missing().len()), (1, 1), "{mixed}");
         let error = failed(Plan::new("GH200", [READ]));

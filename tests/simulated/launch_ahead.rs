@@ -77,6 +77,7 @@ fn work_is_held_back_until_all_of_it_is_launched_and_the_gate_is_not_the_program
             });
         })?;
         assert_eq!(spans(&report), vec![(Some(LaunchMode::Blocked), None); 3], "{report}");
+        assert!(report.to_string().contains("gpu_span"), "it was asked for: {report}");
         assert!(report.samples().iter().all(|sample| sample.valid && sample.launches <= 20), "{report}");
         let kernels = Frame::read(&Dataset::open(&traced)?, Table::Launches, &["kernel"])?;
         assert!(kernels.rows().all(|row| row.text("kernel").is_some_and(|name| !name.contains("gate"))));

@@ -154,6 +154,11 @@ impl Harness {
             }
             return Ok(SUCCESS);
         }
+        if names.is_empty() && !self.benches.is_empty() {
+            // No failure: cargo hands the same filter to all programs of benchmarks.
+            tell("nothing is measured: no benchmark has such a name (--list lists them)\n");
+            return Ok(SUCCESS);
+        }
         if let Some(why) = &self.absent {
             tell(&format!("nothing is measured: {why}\n"));
             let is_asked = args.save.is_some() || args.baseline.is_some();

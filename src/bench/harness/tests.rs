@@ -85,6 +85,14 @@ fn what_is_filtered_is_measured_printed_and_kept() -> TestOutcome {
     Ok(())
 }
 
+#[test]
+fn a_filter_that_nothing_has_in_its_name_is_told() {
+    let (harness, measured) = program(&["--bench", "softmax"], None, 1);
+    let (text, code) = output(harness);
+    assert!(text.contains("no benchmark has such a name") && code == SUCCESS, "{text}");
+    assert!(measured.borrow().is_empty());
+}
+
 /// Measures in five processes, as one that starts others would.
 fn keep(folder: &str, place: &str, times: i64) {
     for process in 0..5 {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::super::{Bench, Config, DURATION, Order, Run, Scope};
 use super::{Gpu, TestOutcome, values};
+use crate::control::{Cache, CuptiCache};
 use crate::driver::Stream;
 use crate::error::ErrorKind;
 use crate::stats::{Precision, StopRule};
@@ -31,6 +32,8 @@ fn settings_out_of_range_are_refused_before_anything_runs() -> TestOutcome {
     assert!(refused(Bench::new("x").stop_rule(rule))?.contains("max_runs is 0"));
     assert!(refused(Bench::new("x").order(Order::Interleaved { block: 0, seed: 1 }))?.contains("block"));
     assert!(refused(Bench::new("x").stable_below(-0.1))?.contains("below -0.1"));
+    let by_cupti = Bench::new("x").cache(Cache::Cupti(CuptiCache::L2));
+    assert!(refused(by_cupti)?.contains("controlled by CUPTI"));
     assert!(refused(Bench::new("x").launch_ahead())?.contains("no stream is named"));
     let queued = || Bench::new("x").stream(Stream::PER_THREAD_DEFAULT);
     assert!(

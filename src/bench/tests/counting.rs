@@ -35,6 +35,22 @@ fn counters_come_after_all_times_and_in_runs_of_their_own() -> TestOutcome {
 }
 
 #[test]
+fn what_has_no_value_anywhere_is_told_with_the_reason() -> TestOutcome {
+    let gpu = Gpu::default();
+    gpu.counts("work", BYTES, 4_096.0);
+    gpu.counts("elsewhere", "sm__cycles_active.avg", 1.0);
+    let bench = Bench::new("null").runs(3).metrics([BYTES, "sm__cycles_active.avg"]);
+    let bench = bench.derive("odd", "", |_, ()| f64::NAN).derive("speed", "", |m, ()| m.value(BYTES));
+    let report = gpu.run(bench, |run, ()| run.measure("work", || gpu.launch("k", 1_000)))?;
+    let told: Vec<_> = report.warnings().iter().filter(|warning| warning.contains("without any")).collect();
+    assert_eq!(
+        told,
+        ["without any value, no_data: sm__cycles_active.avg", "without any value, not_a_number: odd"]
+    );
+    Ok(())
+}
+
+#[test]
 fn where_tracing_would_spoil_the_counts_they_come_first() -> TestOutcome {
     let gpu = Gpu::default();
     gpu.counts("inner", BYTES, 4_096.0);
