@@ -217,15 +217,16 @@ fn a_measurement_pins_clocks_for_as_long_as_it_takes() -> Outcome {
     })
 }
 
-/// What was set and reset of the clocks at each run, timed or counted, of a bench at the base clock that counts.
-fn counted_at_base(
-    mut at_counting: impl FnMut() -> Outcome,
-) -> Result<Vec<(Purpose, Vec<String>)>, Box<dyn std::error::Error>> {
+/// What was set and reset of the clocks so far, at each run.
+type AtRuns = Vec<(Purpose, Vec<String>)>;
+
+/// The runs, timed and counted, of a bench at the base clock that counts.
+fn counted_at_base(mut at_counting: impl FnMut() -> Outcome) -> Result<AtRuns, Box<dyn std::error::Error>> {
     let _no_other_nvml = request(Clocks::Measure)?;
     let cupti = Simulated::get();
     let bench = Bench::new("pinned").clocks(Clocks::Base).runs(2).warm_up(0).progress(false);
     let bench = bench.metrics(["dram__bytes_read.sum"]).output(given("OUTPUT"));
-    let mut at_runs = Vec::new();
+    let mut at_runs = AtRuns::new();
     bench.run(|run, ()| {
         if run.purpose() != Purpose::WarmUp {
             at_runs.push((run.purpose(), settings()?));
