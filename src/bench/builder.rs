@@ -325,7 +325,7 @@ impl<C: Config> Bench<C> {
     /// Whether kernels are measured one after the other, unchanged: without the code that CUPTI adds to them to take their
     /// times, which makes kernels bound by memory up to 12 % slower. Default: no.
     /// [`Builder::serialize_kernels`](crate::Builder::serialize_kernels) has what it costs. Samples have the
-    /// [launch mode](LaunchMode) `serialized`, and are compared with such only.
+    /// [launch mode](super::LaunchMode) `serialized`, and are compared with such only.
     pub fn serialize_kernels(mut self, serialize: bool) -> Self {
         self.serializes_kernels = serialize;
         self
