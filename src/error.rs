@@ -148,7 +148,7 @@ impl ErrorKind {
             Self::Config => "invalid configuration",
             Self::OutputExists => "output exists",
             Self::Io => "input or output failed",
-            Self::Format => "unreadable file",
+            Self::Format => "unusable input",
         }
     }
 }
@@ -335,7 +335,7 @@ mod tests {
         let outer = Error::new(ErrorKind::Io, "cannot copy").with_source(inner).with_hint("try again");
         assert_eq!(
             outer.to_string(),
-            "input or output failed: cannot copy: unreadable file: a frame is damaged: bad checksum\n  try again"
+            "input or output failed: cannot copy: unusable input: a frame is damaged: bad checksum\n  try again"
         );
         assert!(std::error::Error::source(&outer).is_none());
     }

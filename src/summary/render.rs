@@ -1,11 +1,10 @@
 //! The summary as text.
 
-use std::fmt::Write;
 use std::io::IsTerminal;
 
 use super::page::{Grid, JOINED_SPACE, Page};
 use super::text::{count, counted, one_line, percent};
-use super::{RangeSummary, Summary};
+use super::{Counts, RangeSummary, Summary};
 
 /// Kernels that are printed; the rest is one line. The numbers of all are in [`Summary::kernels`].
 const SHOWN_KERNELS: usize = 20;
@@ -14,6 +13,25 @@ const SHOWN_KERNELS: usize = 20;
 const SHOWN_RANGES: usize = 40;
 
 const DEFAULT_WIDTH: usize = 100;
+
+impl Counts {
+    /// What is left out for its times.
+    pub(crate) fn without_times(&self) -> Option<String> {
+        let parts = [(self.invalid_launches, "launch"), (self.invalid_transfers, "transfer")];
+        let parts: Vec<String> =
+            parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| counted(*n, what)).collect();
+        let all = parts.join(" and ");
+        (!all.is_empty()).then(|| format!("{all} without valid times, left out of all times below"))
+    }
+
+    /// What follows the number of ranges where some are open.
+    pub(crate) fn never_closed(&self) -> String {
+        match self.open_ranges {
+            0 => String::new(),
+            open => format!(" ({} never closed)", count(open)),
+        }
+    }
+}
 
 /// Which characters a text may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,9 +66,8 @@ pub(super) fn render(summary: &Summary, width: usize, symbols: Symbols) -> Strin
 
 impl Page {
     fn losses(&mut self, summary: &Summary) {
-        let counts = &summary.counts;
-        let invalid = counts.invalid_launches + counts.invalid_transfers;
-        if summary.losses.is_empty() && invalid == 0 {
+        let invalid = summary.counts.without_times();
+        if summary.losses.is_empty() && invalid.is_none() {
             return;
         }
         self.paragraph("! ", "! ", "This result is incomplete:");
@@ -58,11 +75,7 @@ impl Page {
             let line = format!("{} {}: {}", count(loss.count), loss.cause, loss.meaning);
             self.paragraph("!   ", "!     ", &line);
         }
-        if invalid > 0 {
-            let parts = [(counts.invalid_launches, "launch"), (counts.invalid_transfers, "transfer")];
-            let parts: Vec<String> =
-                parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| counted(*n, what)).collect();
-            let line = format!("{} without valid times, left out of all times below", parts.join(" and "));
+        if let Some(line) = invalid {
             self.paragraph("!   ", "!     ", &line);
         }
         self.text.push('\n');
@@ -86,9 +99,7 @@ impl Page {
             counted(counts.transfers, "transfer"),
             counted(counts.ranges, "range"),
         );
-        if counts.open_ranges > 0 {
-            let _ = write!(line, " ({} never closed)", count(counts.open_ranges));
-        }
+        line += &counts.never_closed();
         self.paragraph("", "", &line);
         if counts.span_ns > 0 {
             let time = |ns: i64| self.time(ns).replacen("  ", " ", 1).replace(' ', JOINED_SPACE);

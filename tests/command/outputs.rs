@@ -39,6 +39,13 @@ fn other_forms_of_a_summary_are_as_reviewed() -> Outcome {
 }
 
 #[test]
+fn who_asks_for_losses_is_told_that_there_are_none() -> Outcome {
+    let found = line("summary quickstart.cuprof --show losses")?.expect(0)?.out;
+    assert!(found.ends_with("\nno record was lost\n"), "{found}");
+    Ok(())
+}
+
+#[test]
 fn help_is_as_reviewed() -> Outcome {
     for (file, arguments) in [
         ("help.txt", "--help"),

@@ -4,7 +4,7 @@ use super::{Section, View};
 use crate::analysis::digest::{Busy, Digest};
 use crate::summary::Symbols;
 use crate::summary::escaped::{csv_line, markdown_escaped, markdown_heading, markdown_row};
-use crate::summary::text::{bandwidth, bytes, count, percent, time};
+use crate::summary::text::{bandwidth, bytes, count, counted, percent, time};
 
 /// A value of a table: as a number, and as people read it.
 enum Cell {
@@ -210,10 +210,16 @@ fn field(cell: &Cell) -> String {
 
 pub(super) fn markdown(digest: &Digest, view: &View) -> String {
     let mut text = String::new();
-    if !digest.losses.is_empty() {
+    let invalid = digest.counts.without_times();
+    if !digest.losses.is_empty() || invalid.is_some() {
         text += "**This result is incomplete.**\n\n";
+    }
+    if !digest.losses.is_empty() {
         text += &table(&sheet(digest, Section::Losses, view));
         text.push('\n');
+    }
+    if let Some(line) = invalid {
+        text += &format!("{line}\n\n");
     }
     for warning in &digest.warnings {
         text += &format!("**{}**\n\n", markdown_escaped(warning));
@@ -227,10 +233,11 @@ pub(super) fn markdown(digest: &Digest, view: &View) -> String {
     let counts = &digest.counts;
     let of = |ns: i64| human(&nanos(ns));
     text += &format!(
-        "\n{} launches, {} transfers, {} ranges; {} in kernels, {} in transfers, within {}\n",
+        "\n{} launches, {} transfers, {} ranges{}; {} in kernels, {} in transfers, within {}\n",
         count(counts.launches),
         count(counts.transfers),
         count(counts.ranges),
+        counts.never_closed(),
         of(counts.kernel_ns),
         of(counts.transfer_ns),
         of(counts.span_ns),
@@ -241,8 +248,39 @@ pub(super) fn markdown(digest: &Digest, view: &View) -> String {
             text.push('\n');
             text += &table(&sheet);
         }
+        for line in left_out(digest, *section, view) {
+            text += &format!("\n{line}\n");
+        }
     }
     text
+}
+
+/// What a table for people does not have, with its time.
+fn left_out(digest: &Digest, section: Section, view: &View) -> Vec<String> {
+    let counts = &digest.counts;
+    let timed = |ns: i64| {
+        let share = crate::summary::share(ns, counts.kernel_ns);
+        format!("{} ({})", human(&nanos(ns)), percent(share))
+    };
+    let mut lines = Vec::new();
+    match section {
+        Section::Ranges if !digest.ranges.is_empty() => {
+            if counts.launches_without_range > 0 {
+                let launches = counted(counts.launches_without_range, "launch");
+                lines.push(format!("No range: {launches}, {}", timed(counts.kernel_without_range_ns)));
+            }
+            let hidden = digest.ranges.len() - view.ranges(digest).len();
+            lines.extend((hidden > 0).then(|| format!("{} more", counted(hidden as u64, "range path"))));
+        }
+        Section::Kernels => {
+            let (_, rest) = view.kernels(digest);
+            let ns = rest.iter().fold(0, |sum: i64, kernel| sum.saturating_add(kernel.total_ns));
+            let kernels = counted(rest.len() as u64, "kernel");
+            lines.extend((!rest.is_empty()).then(|| format!("{kernels} more: {}", timed(ns))));
+        }
+        _ => {}
+    }
+    lines
 }
 
 /// A table with those columns that have a title.

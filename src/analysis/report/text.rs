@@ -12,6 +12,10 @@ pub(super) fn render(digest: &Digest, view: &View, width: usize, symbols: Symbol
     let mut page = Page::new(width, symbols);
     losses(&mut page, digest);
     head(&mut page, digest);
+    // Who asks for nothing else is answered.
+    if view.sections == [Section::Losses] && page.text.lines().all(|line| !line.starts_with('!')) {
+        page.paragraph("", "", "no record was lost");
+    }
     if view.has(Section::Ranges) {
         ranges(&mut page, digest, view);
     }
@@ -28,19 +32,14 @@ pub(super) fn render(digest: &Digest, view: &View, width: usize, symbols: Symbol
 }
 
 fn losses(page: &mut Page, digest: &Digest) {
-    let counts = &digest.counts;
-    let invalid = counts.invalid_launches + counts.invalid_transfers;
-    if !digest.losses.is_empty() || invalid > 0 {
+    let invalid = digest.counts.without_times();
+    if !digest.losses.is_empty() || invalid.is_some() {
         page.paragraph("! ", "! ", "This result is incomplete:");
         for lost in &digest.losses {
             let line = format!("{} {}: {}", count(lost.count), lost.cause, lost.meaning);
             page.paragraph("!   ", "!     ", &line);
         }
-        if invalid > 0 {
-            let parts = [(counts.invalid_launches, "launch"), (counts.invalid_transfers, "transfer")];
-            let parts: Vec<String> =
-                parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| counted(*n, what)).collect();
-            let line = format!("{} without valid times, left out of all times below", parts.join(" and "));
+        if let Some(line) = invalid {
             page.paragraph("!   ", "!     ", &line);
         }
         page.text.push('\n');
@@ -68,9 +67,7 @@ fn head(page: &mut Page, digest: &Digest) {
         counted(counts.transfers, "transfer"),
         counted(counts.ranges, "range"),
     );
-    if counts.open_ranges > 0 {
-        line += &format!(" ({} never closed)", count(counts.open_ranges));
-    }
+    line += &counts.never_closed();
     page.paragraph("", "", &line);
     if counts.span_ns > 0 {
         let time = |ns: i64| page.time(ns).trim().replace("  ", " ").replace(' ', JOINED_SPACE);

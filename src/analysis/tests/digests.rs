@@ -224,6 +224,20 @@ fn kernels_are_sorted_as_asked_and_the_rest_is_one_line() -> Outcome {
 }
 
 #[test]
+fn markdown_says_what_its_tables_leave_out() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    small(folder.path())?;
+    let digest = digest(folder.path(), &Filter::default())?;
+    let all = digest.to_markdown(&View::default());
+    assert!(all.contains("\nNo range: 1 launch, 800 ns (53.3%)\n") && !all.contains("more"), "{all}");
+    let none = digest.to_markdown(&View { top: Some(0), ..View::default() });
+    for line in ["2 range paths more", "2 kernels more: 1.500 us (100.0%)"] {
+        assert!(none.lines().any(|found| found == line), "{none}");
+    }
+    Ok(())
+}
+
+#[test]
 fn losses_stand_first_in_every_form_for_people() -> Outcome {
     let folder = tempfile::tempdir()?;
     write(folder.path(), |sink| {
@@ -240,6 +254,7 @@ fn losses_stand_first_in_every_form_for_people() -> Outcome {
     assert!(text.contains("1 launch without valid times"), "{text}");
     let markdown = digest.to_markdown(&View::default());
     assert!(markdown.starts_with("**This result is incomplete.**"), "{markdown}");
+    assert!(markdown.contains("\n1 launch without valid times, left out of all times below\n"), "{markdown}");
     let csv = digest.to_csv(Section::Losses, &View::default());
     assert_eq!(csv.lines().nth(1), Some("records_dropped,7,records that are missing"));
     Ok(())
