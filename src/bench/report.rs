@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::losses::Loss;
 use crate::names::StringPool;
 use crate::stats::{Comparison, Description, Interval, Outlier, Outliers, StopReason};
+use crate::summary::escaped::markdown_escaped;
 use crate::summary::text::one_line;
 use crate::table::added::{Cell, PARAMETER};
 use crate::table::rows::{AggregateRow, AggregateValues, EnvRow, LossRow, MetricRow, SampleRow};
@@ -238,10 +239,29 @@ impl Report {
         format!("{{{}}}", named.collect::<Vec<_>>().join(","))
     }
 
-    /// The aggregates of whole annotations as a table in GitHub's Markdown.
+    /// What the report prints in GitHub's Markdown: losses and warnings first, then what was in force, and the aggregates of
+    /// whole annotations as a table.
     #[must_use]
     pub fn markdown(&self) -> String {
-        text::markdown(&self.table())
+        let first = self.warned().map(|line| format!("**{}**\n\n", markdown_escaped(&line)));
+        let in_force = std::iter::once(self.conditions()).chain(self.contained());
+        let in_force = in_force.map(|line| format!("- {}\n", markdown_escaped(&line)));
+        first.chain(in_force).collect::<String>() + "\n" + &text::markdown(&self.table())
+    }
+
+    /// What is lost, and what else has to be known: a line each.
+    fn warned(&self) -> impl Iterator<Item = String> {
+        let losses = self.losses.iter().map(|loss| format!("LOST: {} {}", loss.count, loss.meaning));
+        losses.chain(self.warnings.iter().map(|warning| format!("note: {}", one_line(warning))))
+    }
+
+    fn conditions(&self) -> String {
+        format!("{}: cache {}, clocks {}", one_line(&self.name), self.cache_state, self.clock_mode)
+    }
+
+    /// What times contain.
+    fn contained(&self) -> Option<String> {
+        self.facts.iter().find(|(key, _)| key == TIMES).map(|(_, contain)| format!("times: {contain}"))
     }
 
     /// All aggregates as CSV (RFC 4180), those of kernels, spans and busy times included, with numbers in full.
@@ -379,16 +399,10 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for loss in &self.losses {
-            writeln!(f, "LOST: {} {}", loss.count, loss.meaning)?;
-        }
-        for warning in &self.warnings {
-            writeln!(f, "note: {}", one_line(warning))?;
-        }
-        writeln!(f, "{}: cache {}, clocks {}", one_line(&self.name), self.cache_state, self.clock_mode)?;
+        self.warned().try_for_each(|line| writeln!(f, "{line}"))?;
+        writeln!(f, "{}", self.conditions())?;
         f.write_str(&text::terminal(&self.table()))?;
-        let times = self.facts.iter().find(|(key, _)| key == TIMES);
-        times.map_or(Ok(()), |(_, contain)| writeln!(f, "times: {contain}"))
+        self.contained().map_or(Ok(()), |line| writeln!(f, "{line}"))
     }
 }
 

@@ -201,6 +201,13 @@ fn a_report_is_printed_from_its_files() -> Outcome {
         // Of a dataset whose parameters are no columns, the configurations are one.
         assert!(run.out.contains("fp16") && run.out.contains("n=4096"), "{run:?}");
     }
+    std::fs::remove_file(dataset.join("losses-00000.parquet"))?;
+    for (format, first) in
+        [("text", "note: the dataset was not closed"), ("markdown", "**note: the dataset was not closed")]
+    {
+        let incomplete = run(["report", &path, "--format", format])?.expect(65)?;
+        assert!(incomplete.out.starts_with(first), "{format}: {}", incomplete.out);
+    }
     let trace = run(["report", "quickstart.cuprof"])?.expect(65)?;
     assert!(trace.err.contains("holds no measurement") && trace.err.contains("cuprof summary"), "{trace:?}");
     Ok(())
