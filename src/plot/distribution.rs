@@ -71,7 +71,7 @@ impl Measurements {
         let unit = Unit::of(&cells[0].unit);
         let metric = &cells[0].key.metric;
         let runs: usize = groups.iter().map(|group| group.values.len()).sum();
-        let mut notes = Vec::new();
+        let mut notes = self.missing.clone();
         if left_out > 0 {
             notes.push(format!(
                 "{left_out} more are not drawn: choose some by their annotations or configurations"

@@ -24,6 +24,8 @@ pub struct Measurements {
     pub(super) name: String,
     /// What was in force, a sentence of it.
     pub(super) conditions: String,
+    /// What is missing.
+    pub(super) missing: Vec<String>,
     places: FxHashMap<(usize, i64), usize>,
     cell_places: FxHashMap<Key, usize>,
 }
@@ -88,7 +90,7 @@ impl Measurements {
     /// [`Format`](ErrorKind::Format) where nothing was measured; [`Config`](ErrorKind::Config) where nothing matches; as
     /// [`Dataset::open`](crate::Dataset::open).
     pub fn read(collection: &Collection, filter: &Filter) -> Result<Self> {
-        let mut found = Self::default();
+        let mut found = Self { missing: missing(collection), ..Self::default() };
         let members = collection.members();
         let told = |member: &Member| conditions(&|key| member.facts.get(key).map(String::as_str));
         let told: Vec<[Option<String>; 3]> = members.iter().map(told).collect();
@@ -300,6 +302,11 @@ pub(super) fn with_conditions(names: &[String], told: &[[Option<String>; 3]]) ->
         own => format!("{name} ({own})"),
     });
     (named.collect(), told.first().map(|told| parts(told, true)).unwrap_or_default())
+}
+
+/// What is missing, which a picture says wherever it is shown.
+pub(super) fn missing(collection: &Collection) -> Vec<String> {
+    collection.missing().iter().map(|what| format!("Incomplete: {what}")).collect()
 }
 
 /// The names of the datasets' folders; their paths, where several have the same name.

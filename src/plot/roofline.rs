@@ -10,7 +10,7 @@ use super::Plot;
 use super::axes::{Bottom, draw_panel};
 use super::font;
 use super::frame::{Entry, Frame, SMALL, Style, Swatch};
-use super::measurements::names_and_gpus;
+use super::measurements::{missing, names_and_gpus};
 use super::scale::{Scale, Spacing};
 
 use super::scene::{Anchor, Area, Label, Scene, Shape};
@@ -139,7 +139,7 @@ fn draw(
             ..Entry::named(Swatch::Mark(look(name)), (*name).to_owned())
         });
     }
-    let mut notes: Vec<String> = Vec::new();
+    let mut notes = missing(collection);
     for (of_what, has_operations) in
         [("floating-point operations", false), ("a count of bytes of device memory above zero", true)]
     {

@@ -9,6 +9,7 @@ use rustc_hash::FxHashMap;
 use super::Plot;
 use super::axes::{Bottom, draw_panel};
 use super::frame::{Entry, Frame, Style, Swatch};
+use super::measurements::missing;
 use super::scale::{Scale, Spacing};
 use super::scene::Shape;
 use super::unit::Unit;
@@ -128,7 +129,7 @@ pub fn kernel_share(collection: &Collection, filter: &Filter, how: &Share) -> Re
     if sums.len() > most {
         legend.push(entry(rest, format!("{} others", sums.len() - most)));
     }
-    Ok(draw(how, &bins, (legend, subtitle(collection, &sessions, all_ns)), span_ns))
+    Ok(draw(how, &bins, (legend, subtitle(collection, &sessions, all_ns), missing(collection)), span_ns))
 }
 
 /// The GPUs, and how much of the time that elapsed on them the times of kernels add up to.
@@ -189,7 +190,7 @@ fn spread(bins: &mut [f64], from: f64, length: f64) {
 fn draw(
     how: &Share,
     bins: &[Vec<f64>],
-    (legend, subtitle): (Vec<(String, String)>, String),
+    (legend, subtitle, notes): (Vec<(String, String)>, String, Vec<String>),
     span_ns: i64,
 ) -> Plot {
     let palette = how.style.theme.palette();
@@ -201,12 +202,7 @@ fn draw(
         .into_iter()
         .enumerate()
         .map(|(place, (before, name))| Entry { before, ..Entry::named(Swatch::Fill(color(place)), name) });
-    let frame = Frame {
-        title: "Kernels over time".to_owned(),
-        subtitle,
-        legend: entries.collect(),
-        notes: Vec::new(),
-    };
+    let frame = Frame { title: "Kernels over time".to_owned(), subtitle, legend: entries.collect(), notes };
     let (mut scene, area) = frame.draw(&how.style, how.style.height.map_or(HEIGHT, f64::from));
     let sums = (0..BINS).map(|bin| 100.0 * bins.iter().map(|bins| bins[bin]).sum::<f64>());
     let most = sums.fold(0.0, f64::max);

@@ -304,7 +304,7 @@ impl Picture<'_> {
             title: all.named(&format!("{metric}{by}")),
             subtitle: parts.join("; "),
             legend,
-            notes: Vec::new(),
+            notes: all.missing.clone(),
         }
     }
 

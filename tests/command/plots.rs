@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::measured::write_all;
-use crate::run::{Outcome, Shared, compare, cuprof, datasets, finished};
+use crate::run::{Outcome, Shared, compare, copy_of, cuprof, datasets, finished};
 
 /// A folder with measurements.
 fn measurements() -> &'static Path {
@@ -121,6 +121,23 @@ fn a_picture_goes_where_it_is_told() -> Outcome {
     let told = String::from_utf8(boxes.stderr)?;
     assert!(boxes.status.success() && told.contains("are boxes (字漢)"), "{told}");
     assert_eq!(std::fs::read_dir(folder.path())?.count(), 1, "nothing half written is left");
+    Ok(())
+}
+
+#[test]
+fn a_picture_of_what_is_not_whole_says_so() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let all = folder.path();
+    write_all(all)?;
+    copy_of("quickstart.cuprof", all)?;
+    for (name, kind) in
+        [("sweep", "times"), ("sweep", "samples"), ("counted", "roofline"), ("quickstart", "share")]
+    {
+        let dataset = all.join(name).with_extension("cuprof");
+        let _ = std::fs::remove_file(dataset.join("losses-00000.parquet"));
+        let found = finished(cuprof().args(["plot", "--kind", kind]).arg(&dataset))?.expect(65)?;
+        assert!(found.out.contains(">Incomplete: "), "{kind}: {}", found.out);
+    }
     Ok(())
 }
 
