@@ -16,6 +16,7 @@ use super::report::{BenchError, Report};
 use super::results::{Counted, CountedRun, Results};
 use super::rig::{Kernel, Opened, Region, Regions, Rig};
 use super::run::{Instance, Purpose, Run, Timing};
+use super::text::in_line;
 use super::value::{Config, Outcome, Value};
 use crate::control::RunConditions;
 use crate::error::{Error, ErrorKind, Result};
@@ -443,13 +444,16 @@ fn count<C: Config, R: Outcome>(
                 counted.push(CountedRun { config_index, number, start_ns, conditions, metrics });
             }
             Err(error) => {
-                let why = error.to_string().replace("\n  ", "; ");
-                let what = format!("counters of configuration {config_index} were not counted: {why}");
-                if !warnings.contains(&what) {
+                let is_of_its_work = matches!(error.kind, ErrorKind::Program | ErrorKind::Config);
+                // Without an annotation there is nothing to count, which is told of the times.
+                let is_empty = pass > 0 && names.is_empty() && error.kind == ErrorKind::Config;
+                let what =
+                    format!("counters of configuration {config_index} were not counted: {}", in_line(&error));
+                if !is_empty && !warnings.contains(&what) {
                     warnings.push(what);
                 }
                 // What keeps one configuration from being counted, other than its own work, keeps all.
-                if error.kind != ErrorKind::Program {
+                if !is_of_its_work {
                     return;
                 }
             }

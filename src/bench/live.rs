@@ -9,6 +9,7 @@ use super::builder::Bench;
 use super::progress;
 use super::report::{BenchError, Report};
 use super::rig::{Gate, Kernel, Opened, Region, Regions, Rig, Work};
+use super::text::in_line;
 use crate::channel::Arg;
 use crate::control::{
     Cache, ClockGuard, ClockRequest, Clocks, L2Control, LaunchGate, RunConditions, Thermal, ThermalGuard,
@@ -50,6 +51,8 @@ pub(super) struct Live {
     /// Number of the configuration, and of its run.
     run: (usize, usize),
     facts: Vec<(String, String)>,
+    /// Why clocks are not as asked for, and why heat is not watched.
+    denied: [Option<String>; 2],
     clock_mode: &'static str,
 }
 
@@ -99,6 +102,7 @@ impl Live {
             clocks: None,
             run: (0, 0),
             facts: Vec::new(),
+            denied: [const { None }; 2],
             clock_mode: "free",
         }
     }
@@ -135,6 +139,7 @@ impl Live {
             None => ClockRequest::new(self.asked_clocks).start()?,
         };
         self.clock_mode = guard.report().clock_mode();
+        self.denied[0] = guard.report().message.clone().filter(|_| self.asked_clocks != Clocks::Measure);
         let read = (Instant::now(), guard.read());
         Ok(self.clocks.insert(HeldClocks { guard, read }))
     }
@@ -367,6 +372,7 @@ impl Rig for Live {
         self.dataset = dataset;
         self.facts.push(("bench.cache".to_owned(), tracing.l2.report().to_string()));
         self.facts.push(("bench.thermal".to_owned(), tracing.heat.report().to_string()));
+        self.denied[1] = tracing.heat.report().message.clone();
         let kernels = tracing.take();
         let losses = match ended {
             Ok(profile) => profile.losses().to_vec(),
@@ -393,6 +399,11 @@ impl Rig for Live {
 
     fn clock_mode(&self) -> String {
         self.clock_mode.to_owned()
+    }
+
+    fn not_in_force(&self) -> Vec<String> {
+        let of = ["clocks are not as asked", "heat is not watched"].into_iter().zip(&self.denied);
+        of.filter_map(|(what, why)| Some(format!("{what}: {}", in_line(why.as_ref()?)))).collect()
     }
 
     fn facts(&self) -> Vec<(String, String)> {

@@ -13,6 +13,7 @@ use super::facts::{BASELINE, CACHE_STATE, CLOCK_MODE, NAME, STABLE_BELOW, TICK, 
 use super::measured::{LaunchMode, Measured, Times, combined};
 use super::report::{Aggregate, Report, RunSample, signed};
 use super::rig::{Gate, Rig};
+use super::text::in_line;
 use super::value::{Config, Value};
 use crate::control::RunConditions;
 use crate::names::StringPool;
@@ -75,6 +76,7 @@ impl<C: Config> Results<'_, C> {
         let mut warnings = timed.warnings.clone();
         let baseline = bench.baseline.as_deref();
         let aggregates = aggregates::of(&samples, tick, baseline, |config| timed.stopped[config]);
+        warnings.extend(rig.not_in_force());
         self.warn(&samples, &aggregates, collectors, &mut warnings);
         aggregates::flag_outliers(&mut samples);
         let configs = bench.configs.iter().map(|config| self.values_of(config));
@@ -381,10 +383,12 @@ impl<C: Config> Results<'_, C> {
         }
         let mut numbers: BTreeMap<(usize, &str, usize), usize> = BTreeMap::new();
         let mut differing: Vec<(usize, &str)> = Vec::new();
-        let mut invalid = 0;
+        let mut invalid: BTreeMap<&str, usize> = BTreeMap::new();
         let whole = samples.iter().filter(|sample| &*sample.metric == DURATION && sample.kernel.is_none());
         for sample in whole {
-            invalid += usize::from(!sample.valid);
+            if let Some(reason) = sample.invalid_reason.as_deref() {
+                *invalid.entry(reason).or_default() += 1;
+            }
             let key = (sample.config_index, &*sample.annotation);
             let first = *numbers.entry((key.0, key.1, sample.repeat)).or_insert(sample.launches);
             if sample.valid && first != 0 && sample.launches != first && !differing.contains(&key) {
@@ -403,8 +407,25 @@ impl<C: Config> Results<'_, C> {
             warnings
                 .push(format!("launches were not held back {times} times, which leaves no span: {cause}"));
         }
-        if invalid > 0 {
-            warnings.push(format!("{invalid} samples are not valid; each has its reason"));
+        if !invalid.is_empty() {
+            let all: usize = invalid.values().sum();
+            let mut why: Vec<_> = invalid.into_iter().collect();
+            why.sort_by_key(|(_, times)| std::cmp::Reverse(*times));
+            let why: Vec<_> =
+                why.iter().take(3).map(|(why, times)| format!("{} ({times})", in_line(why))).collect();
+            warnings.push(format!("{all} samples are not valid: {}", why.join(", ")));
+        }
+        let measured = |config: &usize| {
+            self.timed.runs.iter().any(|run| run.config == *config && !run.instances.is_empty())
+        };
+        let without = (0..self.bench.configs.len())
+            .filter(|config| self.timed.stopped[*config].is_some() && !measured(config));
+        let without: Vec<_> = without.map(|config| config.to_string()).collect();
+        if !without.is_empty() {
+            warnings.push(format!(
+                "nothing was measured in configurations {}: no annotation was used",
+                without.join(", ")
+            ));
         }
         for (config, annotation) in differing {
             warnings.push(format!(

@@ -94,6 +94,8 @@ pub(super) trait Rig {
     fn cache_state(&self) -> &'static str;
     /// In one word, as tables have it.
     fn clock_mode(&self) -> String;
+    /// What was asked for and is not in force: why, and what to do.
+    fn not_in_force(&self) -> Vec<String>;
     /// What was in force, for `env`.
     fn facts(&self) -> Vec<(String, String)>;
 }

@@ -186,6 +186,11 @@ fn digits(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
+/// An error and what to do, in one line.
+pub(super) fn in_line(error: &impl ToString) -> String {
+    error.to_string().replace("\n  ", "; ")
+}
+
 /// With columns side by side; words to the left, numbers to the right.
 pub(super) fn terminal(table: &Table) -> String {
     let clean = |row: &[String]| row.iter().map(|cell| one_line(cell)).collect::<Vec<_>>();

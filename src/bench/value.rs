@@ -43,6 +43,10 @@ impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Int(value) => value.fmt(f),
+            // With an exponent where it has many digits.
+            Self::Real(value) if *value != 0.0 && !(1e-5..1e16).contains(&value.abs()) => {
+                write!(f, "{value:?}")
+            }
             Self::Real(value) => value.fmt(f),
             Self::Flag(value) => value.fmt(f),
             Self::Text(text) => f.write_str(text),

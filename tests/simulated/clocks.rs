@@ -191,8 +191,8 @@ fn pinned_clocks_are_told_and_released() -> Outcome {
     })
 }
 
-/// A measurement at the base clock. Returns what it tells of the clocks, and the clock in its runs.
-fn measured_at_base() -> Result<(String, u32), Box<dyn std::error::Error>> {
+/// A measurement at the base clock. Returns what it tells of the clocks, the clock in its runs, and its notes.
+fn measured_at_base() -> Result<(String, u32, Vec<String>), Box<dyn std::error::Error>> {
     let _no_other_nvml = request(Clocks::Measure)?;
     let cupti = Simulated::get();
     let bench = Bench::new("pinned").clocks(Clocks::Base).runs(3).progress(false);
@@ -204,14 +204,15 @@ fn measured_at_base() -> Result<(String, u32), Box<dyn std::error::Error>> {
     let told =
         report.facts().iter().find(|(key, _)| key == "bench.clock_status").map(|(_, mode)| mode.clone());
     let mut runs = report.samples().iter().filter_map(|sample| sample.conditions?.sm_clock_mhz);
-    Ok((told.ok_or("not told")?, runs.next_back().ok_or("the clock is not known")?))
+    let clock = runs.next_back().ok_or("the clock is not known")?;
+    Ok((told.ok_or("not told")?, clock, report.warnings().to_vec()))
 }
 
 #[test]
 fn a_measurement_pins_clocks_for_as_long_as_it_takes() -> Outcome {
     let (process, _folder) = process(a_measurement_pins_clocks_for_as_long_as_it_takes)?;
     process.run(|| {
-        assert_eq!(measured_at_base()?, ("applied".to_owned(), 1500));
+        assert_eq!(measured_at_base()?, ("applied".to_owned(), 1500, Vec::new()));
         assert_eq!(settings()?, [SET_BASE, RESET]);
         Ok(())
     })
@@ -299,7 +300,9 @@ fn clocks_are_released_when_counting_fails_or_panics() -> Outcome {
 fn a_measurement_that_may_not_pin_is_made_at_free_clocks_and_tells() -> Outcome {
     let (process, _folder) = process(a_measurement_that_may_not_pin_is_made_at_free_clocks_and_tells)?;
     process.with("SIM_NVML_FAIL", "nvmlDeviceSetGpuLockedClocks:4").run(|| {
-        assert_eq!(measured_at_base()?, ("denied".to_owned(), 1980));
+        let (status, clock, notes) = measured_at_base()?;
+        assert_eq!((status.as_str(), clock), ("denied", 1980));
+        assert!(notes[0].starts_with("clocks are not as asked: permission denied"), "{notes:?}");
         assert_eq!(settings()?, [SET_BASE], "tried, and nothing reset: nothing of ours was set");
         Ok(())
     })

@@ -112,6 +112,22 @@ fn counters_that_are_counted_several_times_have_a_spread_and_an_interval() -> Te
 }
 
 #[test]
+fn a_configuration_that_cannot_be_counted_keeps_no_other_from_it() -> TestOutcome {
+    let gpu = Gpu::default();
+    gpu.counts("work", BYTES, 4_096.0);
+    let bench = Bench::new("some").configs([0, 1]).runs(2).metrics([BYTES]);
+    let report = gpu.run(bench, |run, config| {
+        if *config == 1 {
+            run.measure("work", || gpu.launch("k", 1_000));
+        }
+    })?;
+    assert_eq!(values(&report, 1, "work", BYTES), [Some(4_096.0)]);
+    let told = |what: &str| report.warnings().iter().filter(|warning| warning.contains(what)).count();
+    assert_eq!((told("nothing was measured in configurations 0"), told("were not counted")), (1, 0));
+    Ok(())
+}
+
+#[test]
 fn a_counting_that_fails_is_null_and_the_others_are_kept() -> TestOutcome {
     let gpu = Gpu::default();
     gpu.counts_each_time("work", BYTES, &[1.0, 2.0]);

@@ -29,7 +29,7 @@ fn a_failed_annotation_is_flagged_with_its_error_and_the_rest_goes_on() -> TestO
     assert_eq!(failed.invalid_reason.as_deref(), Some("failed: out of luck"));
     let told = &report.aggregate(0, "bad", DURATION).ok_or("none")?;
     assert_eq!((told.runs, told.told.n), (3, 2));
-    assert!(report.to_string().contains("note: 1 samples are not valid"), "{report}");
+    assert!(report.to_string().contains("note: 1 samples are not valid: failed: "), "{report}");
     assert!(report.to_string().contains("2/3"), "{report}");
     Ok(())
 }

@@ -236,6 +236,9 @@ impl Rig for Gpu {
             work(&pass).map_err(failed)?;
             opened = pass.names.into_inner();
         }
+        if opened.is_empty() {
+            return Err(Error::new(ErrorKind::Config, "the work opened no range"));
+        }
         let mut world = self.0.borrow_mut();
         world.countings += 1;
         let nth = |values: &[Vec<f64>], counting: usize, uses: usize| {
@@ -279,6 +282,10 @@ impl Rig for Gpu {
 
     fn clock_mode(&self) -> String {
         "free".to_owned()
+    }
+
+    fn not_in_force(&self) -> Vec<String> {
+        Vec::new()
     }
 
     fn facts(&self) -> Vec<(String, String)> {
