@@ -29,7 +29,8 @@ impl Profiler {
     /// ```
     ///
     /// In the traced pass ([`Pass::is_traced`]) the ranges that the work opens by [`Pass::range`] are ranges of the traced
-    /// session, inside those that are open already, and find the cache in the same state as the counted ones. So
+    /// session, inside those that are open already, and find the cache in the same state as the counted ones
+    /// (but for [`Cache::Cupti`](crate::Cache::Cupti), which is of counted passes only). So
     /// durations are in `launches` and `ranges`, of the traced pass only, and counters are in `metrics`, of the counted
     /// passes only; `range_path` of both ends in the same names. Ranges that the work opens otherwise are in `ranges` once
     /// for each pass, with launches in the first. `env` tells from when to when nothing was traced

@@ -291,6 +291,9 @@ impl fmt::Display for Roofline {
         if let Some(intensity) = self.flop_per_byte {
             write!(f, ", {intensity:.2} flop/byte")?;
         }
+        if self.ceilings.is_empty() {
+            f.write_str("\n  nothing to compare with was counted: the preset roofline has it")?;
+        }
         for Ceiling { unit, ratio, rate, from } in &self.ceilings {
             write!(f, "\n  {unit}: {:.1} %", ratio * 100.0)?;
             if let Some(Rate { reached_per_second, peak_per_second, unit }) = rate {

@@ -63,7 +63,7 @@ table! {
         cache_state: Words<Arc<str>> = &row.cache_state;
         /// The clocks: `fixed_frequency` where somebody pinned them, `free` otherwise.
         clock_mode: Words<Arc<str>> = &row.clock_mode;
-        /// Clock of the multiprocessors, within 50 ms of the run's end; null where not known, as in the columns below.
+        /// Clock of the multiprocessors, within 50 ms of the run's end, or at the end of the counting; null where not known, as in the columns below.
         sm_clock_mhz: Nullable<Coded<u32>> ["MHz"] = row.sm_clock_mhz;
         /// Clock of the device memory.
         memory_clock_mhz: Nullable<Coded<u32>> ["MHz"] = row.memory_clock_mhz;
@@ -73,7 +73,7 @@ table! {
         power_mw: Nullable<Coded<u32>> ["mW"] = row.power_mw;
         /// What held the clocks down.
         throttle: Nullable<Words<Arc<str>>> = row.throttle.as_ref();
-        /// For how long the power limit held the clocks down, in some 50 ms around the run or in a longer run.
+        /// For how long the power limit held the clocks down, in some 50 ms around the run, in a longer run, or in the counting.
         power_throttled_ns: Nullable<Delta<i64>> ["ns"] = row.power_throttled_ns;
         /// For how long heat did.
         thermal_throttled_ns: Nullable<Delta<i64>> ["ns"] = row.thermal_throttled_ns;
