@@ -193,6 +193,8 @@ impl Unfinished {
 
     /// Gives it its name.
     pub fn publish(self, path: &Path, force: bool) -> Result<(), Failure> {
+        // Before a signal, or not at all.
+        let _held = unfinished();
         // A hard link replaces nothing, even what came into being meanwhile; folders and some file systems have none.
         let renamed = if force || self.0.is_dir() {
             std::fs::rename(&self.0, path)
@@ -211,8 +213,10 @@ impl Unfinished {
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
+        // While a signal has the list, it removes what is in it.
+        let mut unfinished = unfinished();
         remove(&self.0);
-        unfinished().retain(|path| *path != self.0);
+        unfinished.retain(|path| *path != self.0);
     }
 }
 
@@ -226,6 +230,20 @@ fn remove(path: &Path) {
     let _ = if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
 }
 
+/// Removes what another thread may be writing to. For a while, a file in its place lets nothing more be created there: who
+/// wants to fails, and waits for the end of the process when it drops what is [`Unfinished`].
+fn remove_from_under(path: &Path) {
+    const ATTEMPTS: usize = 1000;
+    for _ in 0..ATTEMPTS {
+        remove(path);
+        if File::create_new(path).is_ok() {
+            std::thread::sleep(Duration::from_millis(20));
+            break;
+        }
+    }
+    remove(path);
+}
+
 /// Has a thread wait for signals, from the first output on.
 fn watch_signals() {
     static WATCHING: Once = Once::new();
@@ -234,8 +252,11 @@ fn watch_signals() {
         let Ok(mut signals) = Signals::new([SIGINT, SIGTERM, SIGHUP]) else { return };
         let wait = move || {
             if let Some(signal) = signals.forever().next() {
-                unfinished().iter().for_each(|path| remove(path));
-                std::process::exit(128 + signal);
+                // Held to the end of the process, so that nothing gets its name meanwhile.
+                let unfinished = unfinished();
+                unfinished.iter().for_each(|path| remove_from_under(path));
+                // At once, before anything is created anew.
+                signal_hook::low_level::exit(128 + signal);
             }
         };
         drop(std::thread::Builder::new().name("signals".to_owned()).spawn(wait));
