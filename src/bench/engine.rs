@@ -425,7 +425,6 @@ fn count<C: Config, R: Outcome>(
         let (config, start_ns) = (&bench.configs[config_index], rig.now_ns());
         let names = RefCell::new(Vec::new());
         let mut pass = 0;
-        let _of_no_counting = rig.conditions(true);
         let result = rig.count(levels, &mut |regions| {
             names.borrow_mut().clear();
             let named = Named { regions, names: &names };

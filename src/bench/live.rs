@@ -354,7 +354,7 @@ impl Rig for Live {
         }
         let now = clocks.guard.read();
         clocks.read = (Instant::now(), now);
-        Some(RunConditions::between(&before, &now))
+        Some(RunConditions::between(&before, &now)).filter(|known| *known != RunConditions::default())
     }
 
     fn collect(&mut self) -> Result<Vec<Kernel>> {

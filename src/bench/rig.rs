@@ -81,7 +81,8 @@ pub(super) trait Rig {
     fn range_id(&self, region: Region) -> Option<i64>;
     /// Waits for what the run launched.
     fn after_run(&mut self) -> Result<()>;
-    /// What the GPU was like since it was last asked. None: it is too early to ask again, unless it is the `last` time.
+    /// What the GPU was like since it was last asked, or since counting began. None: it is too early to ask again, unless it
+    /// is the `last` time; or nothing is known.
     fn conditions(&mut self, last: bool) -> Option<RunConditions>;
     /// Kernels that came since it was last asked.
     fn collect(&mut self) -> Result<Vec<Kernel>>;

@@ -128,7 +128,8 @@ parameters! {
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no configuration",
-    note = "for a struct, write `cuprof::config_columns!(Type {{ field, … }});` beside it"
+    note = "for a struct, write `cuprof::config_columns!(Type {{ field, … }});` beside it",
+    note = "configurations are handed over: `configs(sizes)` and not `configs(&sizes)`"
 )]
 pub trait Config {
     /// The parameters with their names. A configuration may lack some that others have.

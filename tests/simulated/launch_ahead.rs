@@ -67,7 +67,7 @@ fn valid_durations(report: &Report) -> usize {
 #[test]
 fn work_is_held_back_until_all_of_it_is_launched_and_the_gate_is_not_the_programs() -> Outcome {
     let process = Process::of(work_is_held_back_until_all_of_it_is_launched_and_the_gate_is_not_the_programs);
-    process.run(|| {
+    process.with("CUPROF_NVML_PATH", "/nowhere/libnvidia-ml.so.1").run(|| {
         let (cupti, cuda) = (Simulated::get(), Cuda::get()?);
         let folder = crate::process::folder()?;
         let traced = folder.path().join("trace.cuprof");
@@ -79,6 +79,10 @@ fn work_is_held_back_until_all_of_it_is_launched_and_the_gate_is_not_the_program
         assert_eq!(spans(&report), vec![(Some(LaunchMode::Blocked), None); 3], "{report}");
         assert!(report.to_string().contains("gpu_span"), "it was asked for: {report}");
         assert!(report.samples().iter().all(|sample| sample.valid && sample.launches <= 20), "{report}");
+        // Without NVML nothing is known of clocks and heat, here and in the files.
+        assert!(report.warnings()[0].starts_with("heat is not watched: NVML not found"), "{report}");
+        let read = Report::open(&traced)?;
+        assert_eq!((read.samples(), read.to_string()), (report.samples(), report.to_string()));
         let kernels = Frame::read(&Dataset::open(&traced)?, Table::Launches, &["kernel"])?;
         assert!(kernels.rows().all(|row| row.text("kernel").is_some_and(|name| !name.contains("gate"))));
         // It is open.
