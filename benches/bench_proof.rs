@@ -21,7 +21,7 @@ use cuprof::counters::{Plan, Session};
 use cuprof::stats::Sample;
 use cuprof::{Bench, Cache, L2Control, Stream};
 use cuprof_workload::cudarc::driver::{CudaStream, sys::CUevent_flags};
-use cuprof_workload::{Gpu, Stamps, Victims};
+use cuprof_workload::{Compiled, Gpu, Stamps, Victims};
 
 type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
@@ -61,14 +61,14 @@ fn victims(gpu: &Gpu, stream: &Arc<CudaStream>) -> Outcome<Vec<RefCell<Victims>>
 fn by_events(
     gpu: &Gpu,
     stream: &CudaStream,
-    victims: &RefCell<Victims>,
+    launch: &dyn Fn() -> Result<(), String>,
     l2: &mut L2Control,
 ) -> Outcome<Option<f64>> {
     let mut times = Vec::new();
     for run in 0..WARM_UP + RUNS {
         l2.apply_on(raw(stream))?;
         let begin = stream.record_event(Some(CUevent_flags::CU_EVENT_DEFAULT))?;
-        victims.borrow_mut().read(stream)?;
+        launch()?;
         let end = stream.record_event(Some(CUevent_flags::CU_EVENT_DEFAULT))?;
         gpu.synchronize()?;
         if run >= WARM_UP {
@@ -143,6 +143,34 @@ fn count_stamped() -> Outcome {
     Ok(())
 }
 
+/// A kernel of many blocks that do little each, `y = 2 x` with four bytes a thread, warm.
+fn measure_small_blocks(gpu: &Gpu, stream: &Arc<CudaStream>) -> Outcome {
+    let kernels = match Compiled::new(gpu) {
+        Ok(kernels) => kernels,
+        Err(why) => {
+            println!(r#"{{"section":"small_blocks","not_measured":{why:?}}}"#);
+            return Ok(());
+        }
+    };
+    for bytes in [16 << 20, 64 << 20, 256 << 20] {
+        let (x, y) = (gpu.zeros(stream, bytes / 4)?, RefCell::new(gpu.zeros(stream, bytes / 4)?));
+        let scale = || kernels.scale(stream, &x, &mut y.borrow_mut());
+        let recorded = |serialize: bool| -> Outcome<f64> {
+            let bench = Bench::new("scale").serialize_kernels(serialize).cache(Cache::Keep).progress(false);
+            let report = bench.warm_up(WARM_UP).runs(RUNS).run(|run, ()| run.measure("scale", scale))?;
+            let row = report.aggregate(0, "scale", DURATION).ok_or("nothing was measured")?;
+            Ok(row.told.median().ok_or("no run is valid")?)
+        };
+        let (concurrent, serialized) = (recorded(false)?, recorded(true)?);
+        let mut l2 = L2Control::new(Cache::Keep)?;
+        let events = by_events(gpu, stream, &scale, &mut l2)?.ok_or("no events")?;
+        println!(
+            r#"{{"section":"small_blocks","bytes":{bytes},"concurrent_ns":{concurrent},"serialized_ns":{serialized},"events_ns":{events:.0}}}"#
+        );
+    }
+    Ok(())
+}
+
 /// Whether all spreads are as small as they may be.
 fn measure(gpu: &Gpu) -> Outcome<bool> {
     let stream = gpu.stream()?;
@@ -166,7 +194,7 @@ fn measure(gpu: &Gpu) -> Outcome<bool> {
             let spread = told.robust_cv.ok_or("no spread")?;
             let is_ok = median < SPREAD_FROM_NS || spread <= MAX_SPREAD;
             all_ok &= is_ok;
-            let events = by_events(gpu, &stream, &victims[size], &mut l2)?;
+            let events = by_events(gpu, &stream, &|| victims[size].borrow_mut().read(&stream), &mut l2)?;
             let events = events.map_or("null".to_owned(), |ns| format!("{ns:.0}"));
             println!(
                 r#"{{"section":"durations","gpu":"{}","bytes":{bytes},"state":"{state}","median_ns":{median},"robust_cv":{spread:.5},"n":{},"events_ns":{events},"ok":{is_ok}}}"#,
@@ -178,6 +206,7 @@ fn measure(gpu: &Gpu) -> Outcome<bool> {
             measure_stamped(&stream, &victims, state, cache, serialize)?;
         }
     }
+    measure_small_blocks(gpu, &stream)?;
     Ok(all_ok)
 }
 

@@ -228,6 +228,7 @@ fn conditions(batch: &RecordBatch, throttles: &[Option<Arc<str>>]) -> Result<Vec
     let (sm_clocks, memory_clocks, powers) =
         (small("sm_clock_mhz")?, small("memory_clock_mhz")?, small("power_mw")?);
     let temperatures: Vec<Option<i32>> = numbers(whole("temperature_c")?).collect();
+    let margins: Vec<Option<i32>> = numbers(whole("thermal_margin_c")?).collect();
     let by_power: Vec<Option<u64>> = numbers(whole("power_throttled_ns")?).collect();
     let by_heat: Vec<Option<u64>> = numbers(whole("thermal_throttled_ns")?).collect();
     let of_row = |row: usize| {
@@ -235,7 +236,7 @@ fn conditions(batch: &RecordBatch, throttles: &[Option<Arc<str>>]) -> Result<Vec
             sm_clock_mhz: value(sm_clocks, row),
             memory_clock_mhz: value(memory_clocks, row),
             temperature_c: temperatures[row],
-            thermal_margin_c: None,
+            thermal_margin_c: margins[row],
             power_mw: value(powers, row),
             throttle: throttles[row].as_deref().and_then(ThrottleReasons::named),
             power_throttled_ns: by_power[row],

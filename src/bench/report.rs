@@ -366,6 +366,7 @@ impl Report {
             sm_clock_mhz: conditions.sm_clock_mhz,
             memory_clock_mhz: conditions.memory_clock_mhz,
             temperature_c: conditions.temperature_c.map(i64::from),
+            thermal_margin_c: conditions.thermal_margin_c.map(i64::from),
             power_mw: conditions.power_mw,
             throttle: conditions.throttle.map(|reasons| texts.intern(&reasons.to_string())),
             power_throttled_ns: conditions.power_throttled_ns.map(|ns| i64::try_from(ns).unwrap_or(i64::MAX)),

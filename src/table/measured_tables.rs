@@ -69,6 +69,8 @@ table! {
         memory_clock_mhz: Nullable<Coded<u32>> ["MHz"] = row.memory_clock_mhz;
         /// Temperature of the GPU.
         temperature_c: Nullable<Coded<i64>> ["C"] = row.temperature_c;
+        /// Distance to the temperature at which the GPU slows down.
+        thermal_margin_c: Nullable<Coded<i64>> ["C"] = row.thermal_margin_c;
         /// Power draw.
         power_mw: Nullable<Coded<u32>> ["mW"] = row.power_mw;
         /// What held the clocks down.

@@ -299,6 +299,7 @@ pub(crate) struct SampleRow {
     pub sm_clock_mhz: Option<u32>,
     pub memory_clock_mhz: Option<u32>,
     pub temperature_c: Option<i64>,
+    pub thermal_margin_c: Option<i64>,
     pub power_mw: Option<u32>,
     pub throttle: Option<Arc<str>>,
     pub power_throttled_ns: Option<i64>,

@@ -199,6 +199,7 @@ fn sample_row(
         sm_clock_mhz: small(1_980 - 15 * (order_index % 4)),
         memory_clock_mhz: small(2_619),
         temperature_c: known(38 + order_index % 5),
+        thermal_margin_c: known(49 - order_index % 5),
         power_mw: small(120_000 + 1_375 * (order_index % 9)),
         throttle: known(order_index).filter(|order| order % 4 == 3).map(|_| "sw_power_cap".into()),
         power_throttled_ns: known(if order % 4 == 3 { 20_000 } else { 0 }),

@@ -1,10 +1,7 @@
 //! Measurements through live sessions: times from traced records, then counters from passes.
 
-use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use cuprof::bench::{BenchError, DURATION, LaunchMode, OnFailure, Order, Purpose, Report};
@@ -261,63 +258,10 @@ fn launch(cupti: Simulated, count: u32) {
     cupti.launch(count);
 }
 
-/// Measures two annotations in two configurations into this folder, one of them counted twice.
-fn measure_into(output: &Path, cupti: Simulated) -> Result<Report, BenchError> {
-    let bench =
-        Bench::new("one dataset").configs([1_u32, 3]).parameters(["launches"]).runs(8).progress(false);
-    let bench = bench.metrics([READ]).counter_runs(2).normalize_against("half").output(output);
-    bench.run(|run, count| {
-        run.measure("half", || launch(cupti, *count));
-        run.measure("whole", || launch(cupti, 2 * count));
-    })
-}
-
-#[test]
-#[cfg(feature = "cli")]
-fn the_command_reads_a_measurement_with_its_launches() -> Outcome {
-    let process = Process::of(the_command_reads_a_measurement_with_its_launches);
-    process.with("CUPROF_NVML_PATH", libraries().join("libnvidia-ml.so.1")).run(|| {
-        let folder = crate::process::folder()?;
-        let [a, b] = ["a", "b"].map(|name| folder.path().join(name).with_extension("cuprof"));
-        let report = measure_into(&a, Simulated::get())?;
-        measure_into(&b, Simulated::get())?;
-        let cuprof = |arguments: &[&OsStr]| -> Result<String, Box<dyn std::error::Error>> {
-            let output = Command::new(env!("CARGO_BIN_EXE_cuprof")).args(arguments).output()?;
-            let (out, err) = (String::from_utf8(output.stdout)?, String::from_utf8(output.stderr)?);
-            // Two runs of one process give no verdict.
-            let expected = if arguments[0] == "compare" { 2 } else { 0 };
-            assert_eq!(output.status.code(), Some(expected), "{arguments:?}: {out}{err}");
-            Ok(out)
-        };
-        let on = |command: &str, more: &[&OsStr]| {
-            let first = [OsStr::new(command), a.as_os_str()];
-            cuprof(&[&first, more].concat())
-        };
-        let words = |text: &'static str| text.split(' ').map(OsStr::new).collect::<Vec<_>>();
-
-        assert_eq!(on("report", &[])?, report.to_string());
-        let summary = on("summary", &[])?;
-        assert!(summary.contains("whole") && summary.contains("half"), "{summary}");
-        let (trace, plot) = (folder.path().join("a.pftrace"), folder.path().join("a.svg"));
-        on("trace", &[OsStr::new("--output"), trace.as_os_str()])?;
-        let trace = fs::read(trace)?;
-        let has = |text: &str| trace.windows(text.len()).any(|window| window == text.as_bytes());
-        assert!(has("launches=3") && has("whole"), "runs and ranges are both in the trace");
-        let replaced = [OsStr::new("--force"), OsStr::new("--output"), plot.as_os_str()];
-        for kind in ["times", "samples", "share"] {
-            on("plot", &[&replaced[..], &[OsStr::new("--kind"), OsStr::new(kind)]].concat())?;
-            assert!(fs::read_to_string(&plot)?.contains("</svg>"), "{kind}");
-        }
-        on("plot", &[&replaced[..], &words("--metric dram__bytes_read.sum")].concat())?;
-        let compared = cuprof(&[OsStr::new("compare"), a.as_os_str(), b.as_os_str()])?;
-        assert!(compared.contains("whole"), "{compared}");
-        Ok(())
-    })
-}
-
 #[test]
 fn what_was_measured_is_in_the_dataset_of_a_bench_that_ends_early() -> Outcome {
-    Process::of(what_was_measured_is_in_the_dataset_of_a_bench_that_ends_early).run(|| {
+    let process = Process::of(what_was_measured_is_in_the_dataset_of_a_bench_that_ends_early);
+    process.with("CUPROF_NVML_PATH", libraries().join("libnvidia-ml.so.1")).run(|| {
         let cupti = Simulated::get();
         let folder = crate::process::folder()?;
         let output = folder.path().join("stopped.cuprof");

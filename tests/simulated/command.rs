@@ -1,13 +1,18 @@
-//! The command on a machine with a GPU: what it says of the device that is there. And on a small disk.
+//! The command on a machine with a GPU: what it says of the device that is there, and of a measurement made there. And on a small
+//! disk.
 
+use std::ffi::OsStr;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cuprof::{Dataset, Table};
+use cuprof::bench::{BenchError, Report};
+use cuprof::{Bench, Dataset, Table};
 
 use crate::Outcome;
 use crate::killed::Mounted;
-use crate::process::{HOME, libraries, skip};
+use crate::library::Simulated;
+use crate::process::{HOME, Process, libraries, skip};
 
 #[path = "../command/snapshot.rs"]
 mod snapshot;
@@ -186,4 +191,62 @@ fn what_the_doctor_says_is_as_reviewed() -> Outcome {
         snapshot::compare(file, &text)?;
     }
     Ok(())
+}
+
+/// Measures two annotations in two configurations into this folder, one of them counted twice.
+fn measure_into(output: &Path, cupti: Simulated) -> Result<Report, BenchError> {
+    let bench =
+        Bench::new("one dataset").configs([1_u32, 3]).parameters(["launches"]).runs(8).progress(false);
+    let bench =
+        bench.metrics(["dram__bytes_read.sum"]).counter_runs(2).normalize_against("half").output(output);
+    bench.run(|run, count| {
+        run.measure("half", || {
+            cupti.launch(*count);
+        });
+        run.measure("whole", || {
+            cupti.launch(2 * count);
+        });
+    })
+}
+
+#[test]
+fn the_command_reads_a_measurement_with_its_launches() -> Outcome {
+    let process = Process::of(the_command_reads_a_measurement_with_its_launches);
+    process.with("CUPROF_NVML_PATH", libraries().join("libnvidia-ml.so.1")).run(|| {
+        let folder = crate::process::folder()?;
+        let [a, b] = ["a", "b"].map(|name| folder.path().join(name).with_extension("cuprof"));
+        let report = measure_into(&a, Simulated::get())?;
+        measure_into(&b, Simulated::get())?;
+        let cuprof = |arguments: &[&OsStr]| -> Result<String, Box<dyn std::error::Error>> {
+            let output = Command::new(env!("CARGO_BIN_EXE_cuprof")).args(arguments).output()?;
+            let (out, err) = (String::from_utf8(output.stdout)?, String::from_utf8(output.stderr)?);
+            // Two runs of one process give no verdict.
+            let expected = if arguments[0] == "compare" { 2 } else { 0 };
+            assert_eq!(output.status.code(), Some(expected), "{arguments:?}: {out}{err}");
+            Ok(out)
+        };
+        let on = |command: &str, more: &[&OsStr]| {
+            let first = [OsStr::new(command), a.as_os_str()];
+            cuprof(&[&first, more].concat())
+        };
+        let words = |text: &'static str| text.split(' ').map(OsStr::new).collect::<Vec<_>>();
+
+        assert_eq!(on("report", &[])?, report.to_string());
+        let summary = on("summary", &[])?;
+        assert!(summary.contains("whole") && summary.contains("half"), "{summary}");
+        let (trace, plot) = (folder.path().join("a.pftrace"), folder.path().join("a.svg"));
+        on("trace", &[OsStr::new("--output"), trace.as_os_str()])?;
+        let trace = fs::read(trace)?;
+        let has = |text: &str| trace.windows(text.len()).any(|window| window == text.as_bytes());
+        assert!(has("launches=3") && has("whole"), "runs and ranges are both in the trace");
+        let replaced = [OsStr::new("--force"), OsStr::new("--output"), plot.as_os_str()];
+        for kind in ["times", "samples", "share"] {
+            on("plot", &[&replaced[..], &[OsStr::new("--kind"), OsStr::new(kind)]].concat())?;
+            assert!(fs::read_to_string(&plot)?.contains("</svg>"), "{kind}");
+        }
+        on("plot", &[&replaced[..], &words("--metric dram__bytes_read.sum")].concat())?;
+        let compared = cuprof(&[OsStr::new("compare"), a.as_os_str(), b.as_os_str()])?;
+        assert!(compared.contains("whole"), "{compared}");
+        Ok(())
+    })
 }

@@ -86,6 +86,7 @@ fn sample(config: &str, annotation: &str, run: i64, ns: f64) -> SampleRow {
         sm_clock_mhz: Some(1_980),
         memory_clock_mhz: None,
         temperature_c: None,
+        thermal_margin_c: None,
         power_mw: None,
         throttle: None,
         power_throttled_ns: None,

@@ -492,7 +492,8 @@ fn samples_of_the_first_version_are_read_without_what_came_later() -> TestResult
     write(folder.path(), WriterOptions::default(), |writer| fill(writer, 1))?;
     let part = folder.path().join("samples-00000.parquet");
     rewrite(&part, "1", |name| {
-        !["start_ns", "block_index", "outlier", "launch_mode"].contains(&name) && !name.starts_with("p_")
+        !["start_ns", "block_index", "outlier", "launch_mode", "thermal_margin_c"].contains(&name)
+            && !name.starts_with("p_")
     })?;
     let dataset = Dataset::open(folder.path())?;
     assert_eq!(column(&dataset, Table::Samples, "value")?, ["3200"]);

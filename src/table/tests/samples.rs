@@ -217,6 +217,7 @@ pub(super) fn fill(sink: &mut DatasetWriter, rows: i64) {
         sm_clock_mhz: Some(1_980),
         memory_clock_mhz: None,
         temperature_c: Some(41),
+        thermal_margin_c: Some(46),
         power_mw: Some(120_000),
         throttle: None,
         power_throttled_ns: Some(0),
