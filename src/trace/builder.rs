@@ -122,7 +122,7 @@ impl Builder {
     /// launches them, and CUPTI adds code to each of them that takes its times (kind `CONCURRENT_KERNEL`).
     ///
     /// That code makes kernels that are bound by memory take longer, by the clock that they see themselves: a read of 8 to
-    /// 32 MiB from the L2 cache by 11 to 12 %, one from DRAM by 3 to 6 % (H200, `benches/results/bench-h200.md`).
+    /// 32 MiB from the L2 cache by 11 to 12 %, one from DRAM by 3 to 11 % (H200, `benches/results/bench-h200.md`).
     /// Serialised (kind `KERNEL`), a kernel takes what it takes without a profiler, and its row some 1.5 µs of launch more.
     /// The price: the host waits for each kernel at its launch, so that nothing overlaps, and kernels that wait for one
     /// another hang; kernels of graphs have no times (rows with `zero_timestamp`). For kernels measured one by one.
