@@ -389,8 +389,8 @@ impl ClockGuard {
         self.monitor.as_ref().map(GpuMonitor::read).unwrap_or_default()
     }
 
-    /// Begins a run or a pass, whose clocks and throttling [`Watch::end`] gives; none where there is no NVML. The closure
-    /// of a counter session runs once for each pass: a watch inside of it is that pass's.
+    /// Begins a run, whose clocks and throttling [`Watch::end`] gives; none where there is no NVML. A counter session
+    /// watches each of its passes by itself.
     #[must_use]
     pub fn watch(&self) -> Option<Watch<'_>> {
         self.monitor.as_ref().map(GpuMonitor::watch)

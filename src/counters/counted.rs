@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::controlled::L2Residual;
 use super::plan::{MissingMetric, Plan, PlannedMetric};
 use super::timings::Timings;
-use crate::control::CacheReport;
+use crate::control::{CacheReport, RunConditions};
 use crate::cupti::host::Host;
 use crate::cupti::params::{Image, Names};
 use crate::error::{Error, ErrorKind, Result};
@@ -118,6 +118,9 @@ pub struct Counted {
     pub replay: Replay,
     /// How often the work ran: passes by nesting levels. One where CUPTI repeats the kernels.
     pub rounds: usize,
+    /// Clocks, temperature and what held the clocks down, in each round; where CUPTI repeats the kernels, in all passes
+    /// together. Empty without NVML. In files: the facts `counters.pass.N` of `env`.
+    pub conditions: Vec<RunConditions>,
     /// How long it took, step by step.
     pub timings: Timings,
     /// What the [cache control](super::Session::cache) did; none where nothing was to be done, or by CUPTI.

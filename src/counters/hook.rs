@@ -1,7 +1,8 @@
 //! What is done to the GPU between passes.
 
 use super::controlled::{L2Residual, l2_residual};
-use crate::control::{Cache, CacheReport, L2Control};
+use crate::control::{Cache, CacheReport, GpuMonitor, L2Control, RunConditions};
+use crate::driver::nvml::GpuReading;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Puts the GPU into a known state before each pass and each range: cache, clocks, temperature, inputs.
@@ -123,5 +124,35 @@ impl Between {
             facts.push(("counters.cache_residual_hit_ratio".to_owned(), ratio));
         }
         facts
+    }
+}
+
+/// What the GPU was like in each pass.
+pub(super) struct Conditions {
+    monitor: Option<GpuMonitor>,
+    before: GpuReading,
+    pub passes: Vec<RunConditions>,
+}
+
+impl Conditions {
+    /// Of the GPU with this UUID. Without NVML nothing is known of it, and that stops no counting.
+    pub fn of(uuid: &str) -> Self {
+        let monitor = GpuMonitor::open(uuid, None).ok();
+        Self { monitor, before: GpuReading::default(), passes: Vec::new() }
+    }
+
+    pub fn before_pass(&mut self) {
+        // The reading after one pass is that before the next.
+        if let (Some(monitor), true) = (&self.monitor, self.passes.is_empty()) {
+            self.before = monitor.read();
+        }
+    }
+
+    pub fn after_pass(&mut self) {
+        if let Some(monitor) = &self.monitor {
+            let after = monitor.read();
+            self.passes.push(RunConditions::between(&self.before, &after));
+            self.before = after;
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::counted::{self, Counted, CountedRange, NullReason, Replay};
 use super::device::{self, Target, explained};
-use super::hook::{Between, BetweenPasses, Leave};
+use super::hook::{Between, BetweenPasses, Conditions, Leave};
 use super::kernels::LaunchLog;
 use super::pass::{Opened, Pass, PassOutcome};
 use super::plan::Plan;
@@ -271,17 +271,21 @@ impl Session {
         }
         let mut ready = self.prepare(between, started, room, 1)?;
         let (host, mut profiler) = ready.enable(Mode::AutoRangeKernelReplay, room, 1)?;
-        let Ready { target, between, timings, .. } = &mut ready;
+        let Ready { target, between, conditions, timings, .. } = &mut ready;
         let log = LaunchLog::start(&target.libraries)?;
         let mut round = RoundTimings::default();
         timed(&mut round.wait, || target.libraries.driver.synchronize(target.context))?;
-        timed(&mut round.between, || between.before_pass(0))?;
+        timed(&mut round.between, || {
+            conditions.before_pass();
+            between.before_pass(0)
+        })?;
         timed(&mut round.start, || profiler.start()).map_err(explained)?;
         timed(&mut round.work, || {
             work().into_result().map_err(|source| failed_work(0, 1, source))?;
             target.libraries.driver.synchronize(target.context)
         })?;
         let stopped = timed(&mut round.stop, || profiler.stop())?;
+        timed(&mut round.between, || conditions.after_pass());
         timings.rounds.push(round);
         let launches = log.finish();
         if !stopped.all_submitted {
@@ -329,7 +333,16 @@ impl Session {
         if self.single_pass && target.plan.passes() * usize::from(nesting_levels) > 1 {
             return Err(too_many_passes(&target.plan, nesting_levels));
         }
-        Ok(Ready { slot, target, between, cupti_cache: self.cache.cupti_mode(), timings, started })
+        let conditions = Conditions::of(&target.device.uuid);
+        Ok(Ready {
+            slot,
+            target,
+            between,
+            conditions,
+            cupti_cache: self.cache.cupti_mode(),
+            timings,
+            started,
+        })
     }
 }
 
@@ -350,6 +363,7 @@ impl fmt::Debug for Session {
 struct Ready {
     target: Target,
     between: Between,
+    conditions: Conditions,
     cupti_cache: u32,
     timings: Timings,
     started: Instant,
@@ -391,7 +405,7 @@ impl Ready {
         nesting_levels: u16,
         work: &mut impl FnMut(&Pass<'_>) -> R,
     ) -> Result<Vec<Opened>> {
-        let Self { target, between, timings, .. } = self;
+        let Self { target, between, conditions, timings, .. } = self;
         let expected = target.plan.passes() * usize::from(nesting_levels);
         let mut first: Option<Vec<Opened>> = None;
         let (profiler, between) = (RefCell::new(profiler), RefCell::new(between));
@@ -404,7 +418,10 @@ impl Ready {
             }
             let mut times = RoundTimings::default();
             timed(&mut times.wait, || target.libraries.driver.synchronize(target.context))?;
-            timed(&mut times.between, || between.borrow_mut().before_pass(number))?;
+            timed(&mut times.between, || {
+                conditions.before_pass();
+                between.borrow_mut().before_pass(number)
+            })?;
             timed(&mut times.start, || profiler.borrow_mut().start()).map_err(explained)?;
             let opened = {
                 let pass = Pass::new(number, &profiler, &between, nesting_levels, max_ranges, times);
@@ -419,6 +436,7 @@ impl Ready {
                 opened
             };
             let stopped = timed(&mut times.stop, || profiler.borrow_mut().stop())?;
+            timed(&mut times.between, || conditions.after_pass());
             timings.rounds.push(times);
             if opened.len() > max_ranges {
                 return Ok(opened);
@@ -439,12 +457,13 @@ impl Ready {
     fn begin_anew(&mut self, took: Duration) {
         let Timings { thrown_away, enable, set_up, rounds, .. } = &mut self.timings;
         rounds.clear();
+        self.conditions.passes.clear();
         (*enable, *set_up) = (Duration::ZERO, Duration::ZERO);
         *thrown_away += took;
     }
 
     fn counted(self, ranges: Vec<CountedRange>, replay: Replay, kernels_known: bool) -> Counted {
-        let Self { slot, target, between, mut timings, started, .. } = self;
+        let Self { slot, target, between, conditions, mut timings, started, .. } = self;
         drop(slot);
         let rounds = timings.rounds.len();
         timings.total = started.elapsed();
@@ -456,11 +475,14 @@ impl Ready {
             ("counters.traced".to_owned(), "false: no kernel was traced while it was counted".to_owned()),
         ];
         facts.extend(between.facts());
+        let of_passes = conditions.passes.iter().enumerate();
+        facts.extend(of_passes.map(|(pass, of)| (format!("counters.pass.{pass}"), of.to_string())));
         Counted {
             plan: target.plan,
             ranges,
             replay,
             rounds,
+            conditions: conditions.passes,
             timings,
             kernels_known,
             cache: between.report().cloned(),

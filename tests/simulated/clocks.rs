@@ -791,18 +791,14 @@ fn what_a_dead_process_had_cupti_lock_is_told_and_left() -> Outcome {
 #[test]
 fn each_pass_of_a_counter_session_has_its_conditions() -> Outcome {
     let (process, _folder) = process(each_pass_of_a_counter_session_has_its_conditions)?;
-    process.with("SIM_NVML_POWER_THROTTLED", "0,0,100,100,300").run(|| {
-        let clocks = ClockRequest::new(Clocks::Measure).start()?;
-        let mut passes = Vec::new();
-        Session::new(Plan::new("GH100", ["lts__t_sector_hit_rate.pct"])?).run(|pass| {
-            let watch = clocks.watch();
+    process.with("SIM_NVML_POWER_THROTTLED", "0,100,300").run(|| {
+        let plan = Plan::new("GH100", ["lts__t_sector_hit_rate.pct"])?;
+        let counted = Session::new(plan).run(|pass| {
             pass.range("work", || Simulated::get().launch(1));
-            passes.extend(watch.map(|watch| watch.end()));
         })?;
-        let throttled: Vec<_> = passes.iter().map(|conditions| conditions.power_throttled_ns).collect();
+        let throttled: Vec<_> = counted.conditions.iter().map(|pass| pass.power_throttled_ns).collect();
         assert_eq!(throttled, [Some(100), Some(200)], "two passes");
-        assert!(passes.iter().all(|conditions| conditions.sm_clock_mhz == Some(1980)));
-        assert_eq!(clocks.report().clock_mode(), "free");
+        assert!(counted.conditions.iter().all(|pass| pass.sm_clock_mhz == Some(1980)));
         Ok(())
     })
 }

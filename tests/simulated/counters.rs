@@ -343,6 +343,26 @@ fn work_that_goes_wrong_ends_the_session_and_leaves_nothing_on() -> Outcome {
 }
 
 #[test]
+fn the_clocks_of_each_pass_are_told_where_there_is_nvml() -> Outcome {
+    let process = Process::of(the_clocks_of_each_pass_are_told_where_there_is_nvml);
+    process.with("CUPROF_NVML_PATH", libraries().join("libnvidia-ml.so.1")).run(|| {
+        let counted = Session::new(plan(&[READ, HITS, THROUGHPUT])?).run(two_ranges)?;
+        assert_eq!(counted.conditions.len(), counted.rounds);
+        assert!(counted.conditions.iter().all(|pass| pass.sm_clock_mhz == Some(1_980)));
+        let path = crate::process::folder()?.path().join("counters.cuprof");
+        counted.write(&path)?;
+        let env = Dataset::open(&path)?.env()?;
+        let told = (0..counted.rounds).filter_map(|pass| env.get(&format!("counters.pass.{pass}")));
+        assert_eq!(told.filter(|told| told.starts_with("SM 1980 MHz")).count(), counted.rounds, "{env:?}");
+        let repeated = Session::new(plan(&[READ])?).run_kernels(|| {
+            Simulated::get().launch(2);
+        })?;
+        assert_eq!(repeated.conditions.len(), 1);
+        Ok(())
+    })
+}
+
+#[test]
 fn one_pass_is_refused_with_the_metrics_to_drop() -> Outcome {
     Process::of(one_pass_is_refused_with_the_metrics_to_drop).run(|| {
         let error = failed(Session::new(plan(&[HITS, READ, THROUGHPUT])?).single_pass().run(two_ranges));
