@@ -333,7 +333,7 @@ impl Session {
         if self.single_pass && target.plan.passes() * usize::from(nesting_levels) > 1 {
             return Err(too_many_passes(&target.plan, nesting_levels));
         }
-        let conditions = Conditions::of(&target.device.uuid);
+        let conditions = timed(&mut timings.device, || Conditions::of(&target.device.uuid));
         Ok(Ready {
             slot,
             target,

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Timings {
-    /// Asking whether and what the device can count (`cuptiProfilerInitialize`, `cuptiProfilerDeviceSupported`).
+    /// Asking whether and what the device can count (`cuptiProfilerInitialize`, `cuptiProfilerDeviceSupported`), and
+    /// opening NVML for the conditions of the passes.
     pub device: Duration,
     /// Asking which counters are free (`cuptiProfilerGetCounterAvailability`).
     pub availability: Duration,
