@@ -209,6 +209,17 @@ impl Unfinished {
         };
         renamed.map_err(|error| cannot("create", path, error))
     }
+
+    /// Gives it its name, and what has that name goes to `old` and is removed. A signal comes before both or after both.
+    pub fn publish_over(self, path: &Path, old: Self) -> Result<(), Failure> {
+        let _held = unfinished();
+        let replaced = |error| cannot("create", path, error);
+        std::fs::rename(path, &old.0).map_err(replaced)?;
+        std::fs::rename(&self.0, path).map_err(|error| {
+            let _back = std::fs::rename(&old.0, path);
+            replaced(error)
+        })
+    }
 }
 
 impl Drop for Unfinished {

@@ -84,9 +84,10 @@ pub fn replay(replay: &args::Replay) -> Result<u8, Failure> {
             return Err(Failure::of_output(&error).naming(unfinished.path(), &output));
         }
     };
-    let replaced = replace(&output)?;
-    unfinished.publish(&output, false)?;
-    drop(replaced);
+    match place_of_replaced(&output)? {
+        Some(old) => unfinished.publish_over(&output, old)?,
+        None => unfinished.publish(&output, false)?,
+    }
     write_text(None, false, &format!("{}\n{}", shown(&output), profile.summary()))?;
     if let Some(error) = failed {
         return Err(error.into());
@@ -95,8 +96,8 @@ pub fn replay(replay: &args::Replay) -> Result<u8, Failure> {
     Ok(verdict(&profile.losses().iter().map(lost).collect::<Vec<_>>(), replay.allow_losses))
 }
 
-/// Moves a dataset out of the way; it is removed when the result is dropped. What is no dataset is not touched.
-fn replace(output: &Path) -> Result<Option<Unfinished>, Failure> {
+/// Where a dataset goes that is there already; none is there otherwise. What is no dataset is refused.
+fn place_of_replaced(output: &Path) -> Result<Option<Unfinished>, Failure> {
     if output.symlink_metadata().is_err() {
         return Ok(None);
     }
@@ -110,10 +111,7 @@ fn replace(output: &Path) -> Result<Option<Unfinished>, Failure> {
             return Err(Failure::new(OUTPUT, what));
         }
     }
-    let old = output.with_extension("replaced");
-    let old = Unfinished::beside(&old)?;
-    std::fs::rename(output, old.path()).map_err(failed)?;
-    Ok(Some(old))
+    Unfinished::beside(&output.with_extension("replaced")).map(Some)
 }
 
 pub fn completions(shell: clap_complete::Shell) -> Result<u8, Failure> {
