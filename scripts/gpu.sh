@@ -277,7 +277,7 @@ bench() {
             state=${state%/*}
             timeout -k 10 "$LIMIT_BENCH" "$ncu" --clock-control none --cache-control "$cache" --csv --page raw \
                 --print-units base --kernel-name 'regex:victim_(read|stamp)' \
-                --metrics gpu__time_duration.sum,gpc__cycles_elapsed.max \
+                --metrics gpu__time_duration.sum \
                 "$BIN/bench_proof" plain "$state" > "$OUT/bench-ncu-$state-$cache.csv" 2>> "$file"
             ncu_files+=("$OUT/bench-ncu-$state-$cache.csv")
             note "ncu $state, $cache" "$([ -s "$OUT/bench-ncu-$state-$cache.csv" ] && echo ok || echo empty)" 0 \

@@ -13,6 +13,22 @@ fn texts(plot: &super::super::Plot) -> Vec<String> {
     plot.scene.labels().map(|label| label.text.clone()).collect()
 }
 
+/// What a roofline takes of a range: bytes of device memory; and additions, multiplications and both at once. It took a
+/// millisecond on a GPU of a thousand bytes and operations a cycle, and of 10^9 cycles a second.
+fn counted(bytes: f64, [adds, multiplies, fused]: [f64; 3]) -> [(&'static str, f64); 9] {
+    [
+        ("gpu__time_duration.sum", 1e6),
+        ("sm__cycles_elapsed.avg.per_second", 1e9),
+        ("dram__cycles_elapsed.avg.per_second", 1e9),
+        ("dram__bytes.sum", bytes),
+        ("dram__bytes.sum.peak_sustained", 1_000.0),
+        ("sm__sass_thread_inst_executed_op_ffma_pred_on.sum.peak_sustained", 1_000.0),
+        ("smsp__sass_thread_inst_executed_op_fadd_pred_on.sum", adds),
+        ("smsp__sass_thread_inst_executed_op_fmul_pred_on.sum", multiplies),
+        ("smsp__sass_thread_inst_executed_op_ffma_pred_on.sum", fused),
+    ]
+}
+
 #[test]
 fn points_of_many_series_stand_at_their_number_and_inside_of_the_panel() -> Outcome {
     let folder = tempfile::tempdir()?;
@@ -128,19 +144,7 @@ fn shares_of_several_datasets_are_of_the_time_of_each() -> Outcome {
 #[test]
 fn a_range_without_traffic_is_not_said_to_be_without_operations() -> Outcome {
     let folder = tempfile::tempdir()?;
-    let range = |bytes: f64, adds: f64| {
-        [
-            ("gpu__time_duration.sum", 1e6),
-            ("sm__cycles_elapsed.avg.per_second", 1e9),
-            ("dram__cycles_elapsed.avg.per_second", 1e9),
-            ("dram__bytes.sum", bytes),
-            ("dram__bytes.sum.peak_sustained", 1_000.0),
-            ("sm__sass_thread_inst_executed_op_ffma_pred_on.sum.peak_sustained", 1_000.0),
-            ("smsp__sass_thread_inst_executed_op_fadd_pred_on.sum", adds),
-            ("smsp__sass_thread_inst_executed_op_fmul_pred_on.sum", adds),
-            ("smsp__sass_thread_inst_executed_op_ffma_pred_on.sum", adds),
-        ]
-    };
+    let range = |bytes: f64, operations: f64| counted(bytes, [operations; 3]);
     let (usual, cached, copy) = (range(1e6, 1e7), range(0.0, 1e7), range(1e6, 0.0));
     let path = folder.path().join("counted.cuprof");
     write_counted(&path, &[("usual", &usual), ("cached", &cached), ("copy", &copy)], &[])?;
@@ -166,17 +170,7 @@ fn values_of_a_legend_are_never_shortened() -> Outcome {
     let folder = tempfile::tempdir()?;
     let names: Vec<String> =
         (0..40).map(|layer| format!("decoder.layers.{layer}.self_attention.qkv_projection")).collect();
-    let metrics = [
-        ("gpu__time_duration.sum", 1e6),
-        ("sm__cycles_elapsed.avg.per_second", 1e9),
-        ("dram__cycles_elapsed.avg.per_second", 1e9),
-        ("dram__bytes.sum", 1e6),
-        ("dram__bytes.sum.peak_sustained", 1_000.0),
-        ("sm__sass_thread_inst_executed_op_ffma_pred_on.sum.peak_sustained", 1_000.0),
-        ("smsp__sass_thread_inst_executed_op_fadd_pred_on.sum", 1e7),
-        ("smsp__sass_thread_inst_executed_op_fmul_pred_on.sum", 1e7),
-        ("smsp__sass_thread_inst_executed_op_ffma_pred_on.sum", 1e7),
-    ];
+    let metrics = counted(1e6, [1e7; 3]);
     let ranges: Vec<(&str, &[(&str, f64)])> =
         names.iter().map(|name| (name.as_str(), metrics.as_slice())).collect();
     let path = folder.path().join("counted.cuprof");
@@ -234,17 +228,7 @@ fn bars_begin_at_zero_and_values_lie_on_no_bar() -> Outcome {
 #[test]
 fn a_roofline_of_a_measurement_keeps_configurations_apart_and_takes_their_times() -> Outcome {
     let folder = tempfile::tempdir()?;
-    let counted = [
-        ("gpu__time_duration.sum", 1e6),
-        ("sm__cycles_elapsed.avg.per_second", 1e9),
-        ("dram__cycles_elapsed.avg.per_second", 1e9),
-        ("dram__bytes.sum", 1e6),
-        ("dram__bytes.sum.peak_sustained", 1_000.0),
-        ("sm__sass_thread_inst_executed_op_ffma_pred_on.sum.peak_sustained", 1_000.0),
-        ("smsp__sass_thread_inst_executed_op_fadd_pred_on.sum", 0.0),
-        ("smsp__sass_thread_inst_executed_op_fmul_pred_on.sum", 0.0),
-        ("smsp__sass_thread_inst_executed_op_ffma_pred_on.sum", 5e6),
-    ];
+    let counted = counted(1e6, [0.0, 0.0, 5e6]);
     let of = |n: u32, ns: f64| Measured {
         parameters: vec![("n".to_owned(), n.to_string())],
         annotation: "gemm".to_owned(),
